@@ -78,7 +78,8 @@ impl DeadlineOption {
     /// Returns the deadline in unix ms, which may have passed.
     ///
     /// # Errors
-    /// [`Error::NotInteger`]; [`Error::ExpireTime`] with `command` if the amount is not positive or overflows.
+    /// [`Error::NotInteger`]; [`Error::ExpireTime`] with `command` if the amount is not positive or
+    /// overflows.
     pub(crate) fn deadline(
         self,
         args: Args,
@@ -94,7 +95,8 @@ impl DeadlineOption {
     }
 }
 
-/// Parses a timeout of BLOCK in milliseconds into a deadline in unix ms; `None` for 0, which means no timeout.
+/// Parses a timeout of BLOCK in milliseconds into a deadline in unix ms; `None` for 0, which means
+/// no timeout.
 pub(crate) fn block_deadline(now: Now, ms: &[u8]) -> Result<Option<u64>, Error> {
     let ms = parse_i64(ms).ok_or(Error::fixed(
         "ERR timeout is not an integer or out of range",

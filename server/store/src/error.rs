@@ -53,8 +53,8 @@ impl Error {
         Self::Text(Cow::Borrowed(text))
     }
 
-    /// Creates an error that repeats an argument between two texts; `before` starts with the code word. As in Redis,
-    /// the argument ends at its first NUL.
+    /// Creates an error that repeats an argument between two texts; `before` starts with the code
+    /// word. As in Redis, the argument ends at its first NUL.
     ///
     /// ```
     /// use punctual_store::Error;
@@ -70,8 +70,8 @@ impl Error {
         )
     }
 
-    /// Returns Redis's line for this error, without the leading `-` and the line end. Line ends in a repeated
-    /// argument are not escaped.
+    /// Returns Redis's line for this error, without the leading `-` and the line end. Line ends in
+    /// a repeated argument are not escaped.
     pub fn bytes(&self) -> Cow<'_, [u8]> {
         match self {
             Self::Text(Cow::Borrowed(text)) => Cow::Borrowed(text.as_bytes()),

@@ -1,14 +1,15 @@
 //! A hash table from a key's hash to its record's index, without long pauses for resizing.
 //!
-//! The top bits of the hash split the table into *parts* of at most `PART_MAX` keys. A part is an open-addressing table
-//! of 64-byte *chunks*. A chunk has twelve slots, each with a one-byte tag and a record index, so a lookup touches one
-//! cache line here and one for the record. A key that finds its chunk full goes into the next one, and the full chunk
-//! counts it in `passed`. So a search can stop early, and a removal leaves no tombstone (the scheme of F14: Bronson and
-//! Shi, "Open-sourcing F14", 2019). A part grows by a third, and splits in two when full (extendible hashing: Fagin et
-//! al., 1979). No insert moves more than `PART_MAX` keys.
+//! The top bits of the hash split the table into *parts* of at most `PART_MAX` keys. A part is an
+//! open-addressing table of 64-byte *chunks*. A chunk has twelve slots, each with a one-byte tag
+//! and a record index, so a lookup touches one cache line here and one for the record. A key that
+//! finds its chunk full goes into the next one, and the full chunk counts it in `passed`. So a
+//! search can stop early, and a removal leaves no tombstone (the scheme of F14: Bronson and Shi,
+//! "Open-sourcing F14", 2019). A part grows by a third, and splits in two when full (extendible
+//! hashing: Fagin et al., 1979). No insert moves more than `PART_MAX` keys.
 //!
-//! Chunk numbers follow the order of hashes at every size of a part. So a scan's cursor is a hash: the scan has visited
-//! every key with a lower hash, even if parts grow, split or shrink meanwhile.
+//! Chunk numbers follow the order of hashes at every size of a part. So a scan's cursor is a hash:
+//! the scan has visited every key with a lower hash, even if parts grow, split or shrink meanwhile.
 //!
 //! The table does not store keys: callers compare the key at an index and compute an index's hash.
 
@@ -54,7 +55,8 @@ impl Chunk {
     }
 }
 
-/// Returns a mask in which bit i is set if byte i of `bytes` equals `byte` (Warren, "Hacker's Delight", 2002, 6-1).
+/// Returns a mask in which bit i is set if byte i of `bytes` equals `byte` (Warren, "Hacker's
+/// Delight", 2002, 6-1).
 #[inline]
 const fn equal_bytes(bytes: u64, byte: u8) -> u32 {
     const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
@@ -223,8 +225,9 @@ impl Part {
         false
     }
 
-    /// Calls `visit` with the place, the tag and the index of every key. The places of a block's keys are looked up side by side,
-    /// before the first of them is visited: they are in records anywhere in memory.
+    /// Calls `visit` with the place, the tag and the index of every key. The places of a block's
+    /// keys are looked up side by side, before the first of them is visited: they are in records
+    /// anywhere in memory.
     fn each(&self, place_of: impl Fn(u32) -> u32, mut visit: impl FnMut(u32, u8, u32)) {
         let mut keys = [(0, 0, 0); SLOTS * BLOCK];
         for block in &self.blocks {
@@ -261,7 +264,8 @@ fn blocks_for(len: usize) -> usize {
 /// A hash table of record indices.
 #[derive(Clone)]
 pub struct HashTable {
-    /// Number of the part, by the hash's top `depth` bits. A part with fewer bits has several entries.
+    /// Number of the part, by the hash's top `depth` bits. A part with fewer bits has several
+    /// entries.
     directory: Vec<u32>,
     depth: u32,
     parts: Vec<Part>,
@@ -297,8 +301,8 @@ impl HashTable {
         self.parts[self.part_of(hash.place)].find(hash, is)
     }
 
-    /// Touches the first cache line that a lookup of `hash` reads. Callers sum the results, to keep the loads, and
-    /// discard the sum.
+    /// Touches the first cache line that a lookup of `hash` reads. Callers sum the results, to keep
+    /// the loads, and discard the sum.
     #[inline]
     pub(crate) fn warm(&self, hash: Hash) -> u8 {
         self.warm_place(hash.place)
@@ -327,8 +331,8 @@ impl HashTable {
         (bits != 0).then(|| chunk.indices[bits.trailing_zeros() as usize])
     }
 
-    /// Adds an index that the table does not hold. `place_of` returns the hash place of any index. O(1) amortised; at
-    /// most O(`PART_MAX`) when a part grows or splits.
+    /// Adds an index that the table does not hold. `place_of` returns the hash place of any index.
+    /// O(1) amortised; at most O(`PART_MAX`) when a part grows or splits.
     pub fn insert(&mut self, hash: Hash, index: u32, place_of: impl Fn(u32) -> u32) {
         let mut number = self.part_of(hash.place);
         if (self.parts[number].len + 1) * 16 > self.parts[number].slots() * LOAD_MAX_16 {
@@ -338,7 +342,8 @@ impl HashTable {
         self.len += 1;
     }
 
-    /// Reserves room for `keys` keys if the table is empty, so that inserting them moves none. O(keys).
+    /// Reserves room for `keys` keys if the table is empty, so that inserting them moves none.
+    /// O(keys).
     pub(crate) fn reserve(&mut self, keys: usize) {
         if self.len > 0 || keys <= PART_MAX {
             return;
@@ -365,7 +370,8 @@ impl HashTable {
         true
     }
 
-    /// Replaces an index by another one for the same key. Returns false if the table does not hold it. O(1).
+    /// Replaces an index by another one for the same key. Returns false if the table does not hold
+    /// it. O(1).
     pub(crate) fn renumber(&mut self, place: u32, old: u32, new: u32) -> bool {
         let number = self.part_of(place);
         let part = &mut self.parts[number];
@@ -423,8 +429,9 @@ impl HashTable {
         self.part_of(place)
     }
 
-    /// Visits the keys whose search starts in the same chunk as `from`, from `from` on. Returns the place to continue
-    /// at, or `None` at the end. A scan visits every key that is present throughout, exactly once. O(1) on average.
+    /// Visits the keys whose search starts in the same chunk as `from`, from `from` on. Returns the
+    /// place to continue at, or `None` at the end. A scan visits every key that is present
+    /// throughout, exactly once. O(1) on average.
     pub fn scan(
         &self,
         from: u32,
@@ -450,8 +457,8 @@ impl HashTable {
             }
             at = part.next(at);
         }
-        // The smallest place whose home is the next chunk, or the next part's first place. A part without chunks counts
-        // as one empty chunk.
+        // The smallest place whose home is the next chunk, or the next part's first place. A part
+        // without chunks counts as one empty chunk.
         let start = (((home as u64 + 1) << 32).div_ceil(part.chunks().max(1) as u64))
             .div_ceil(1 << part.bits);
         u32::try_from(prefix + start).ok()

@@ -1,4 +1,5 @@
-//! Size limits of compact collections and the usage policy, from Redis's directives of the same names.
+//! Size limits of compact collections and the usage policy, from Redis's directives of the same
+//! names.
 
 use crate::eviction::Eviction;
 use crate::uses::Uses;
@@ -6,7 +7,8 @@ use crate::uses::Uses;
 /// Size limits; redis.conf describes each directive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// `list-max-listpack-size`: elements per list chunk if positive, else -1 to -5 for 4 KiB to 64 KiB.
+    /// `list-max-listpack-size`: elements per list chunk if positive, else -1 to -5 for 4 KiB to 64
+    /// KiB.
     pub list_piece: i64,
     /// `hash-max-listpack-entries`.
     pub hash_entries: usize,

@@ -1,8 +1,9 @@
-//! Items in pages, under indices that never move: the records of a database, the elements of a large collection.
+//! Items in pages, under indices that never move: the records of a database, the elements of a
+//! large collection.
 //!
-//! A page is freed as soon as it is empty, so memory returns after a mass expiry. An index may be used again: the holder of
-//! a stale one must compare (the hash table by name, the wheel by a record's stamp). The first page grows by doubling, so
-//! that a few items take little memory.
+//! A page is freed as soon as it is empty, so memory returns after a mass expiry. An index may be
+//! used again: the holder of a stale one must compare (the hash table by name, the wheel by a
+//! record's stamp). The first page grows by doubling, so that a few items take little memory.
 
 /// Maximum number of places in a page.
 const PAGE_BITS: u32 = 8;
@@ -86,7 +87,8 @@ impl<T> Pages<T> {
         (self.pages.len() << PAGE_BITS) as u32
     }
 
-    /// Returns a number that is greater than every index that there may be before a page is added or the first one grows.
+    /// Returns a number that is greater than every index that there may be before a page is added
+    /// or the first one grows.
     pub fn places(&self) -> u32 {
         match &self.pages[..] {
             [only] => only.len() as u32,
@@ -108,7 +110,8 @@ impl<T> Pages<T> {
         self.pages.get_mut(page)?.get_mut(slot)?.as_mut()
     }
 
-    /// Reads what [`Pages::remove`] writes besides the item. Callers sum the results, to keep the loads.
+    /// Reads what [`Pages::remove`] writes besides the item. Callers sum the results, to keep the
+    /// loads.
     #[inline]
     pub(crate) fn warm_room(&self, index: u32) -> u32 {
         let (page, slot) = split(index);
@@ -117,7 +120,8 @@ impl<T> Pages<T> {
             .map_or(0, |room| room.free[slot / 64] as u32 ^ room.used as u32)
     }
 
-    /// Adds an item and returns its index. O(1), O(page) when a page is added or the first one grows.
+    /// Adds an item and returns its index. O(1), O(page) when a page is added or the first one
+    /// grows.
     ///
     /// # Panics
     /// If there are 2^32 items.
@@ -204,8 +208,8 @@ impl<T> Pages<T> {
         })
     }
 
-    /// Returns a random item, each with the same probability. O(1) on average, O(pages) if very few places are taken. `random`
-    /// returns a number below its argument.
+    /// Returns a random item, each with the same probability. O(1) on average, O(pages) if very few
+    /// places are taken. `random` returns a number below its argument.
     pub fn at_random(&self, mut random: impl FnMut(u32) -> u32) -> Option<u32> {
         let places = self.places();
         if self.len == 0 {
@@ -248,9 +252,9 @@ impl<T> Pages<T> {
         places - self.len
     }
 
-    /// Returns the indices of the items in the page that has the fewest of them, and makes sure that no item is added to that
-    /// page until one is removed from it. For a caller that moves them to other pages. `None` if the other pages have no
-    /// room for a page's items. O(pages).
+    /// Returns the indices of the items in the page that has the fewest of them, and makes sure
+    /// that no item is added to that page until one is removed from it. For a caller that moves
+    /// them to other pages. `None` if the other pages have no room for a page's items. O(pages).
     pub fn close_sparsest(&mut self) -> Option<Vec<u32>> {
         if self.pages.len() < 2 || self.room() <= PAGE {
             return None;

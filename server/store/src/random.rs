@@ -1,9 +1,9 @@
 //! Random numbers. All of them follow from the seed that a store is given: no code of this crate
 //! asks the machine for one.
 //!
-//! - The first generator of a store is [`StdRng`](rand::rngs::StdRng), whose state cannot be computed
-//!   from the numbers that clients see. It gives the hash keys, the first seed of [`Draws`], and
-//!   generators to each shard.
+//! - The first generator of a store is [`StdRng`](rand::rngs::StdRng), whose state cannot be
+//!   computed from the numbers that clients see. It gives the hash keys, the first seed of
+//!   [`Draws`], and generators to each shard.
 //! - A command that draws numbers makes its own generator with [`Draws::generator`]. A counter
 //!   numbers these generators, so no two commands draw the same numbers, on whichever event loops
 //!   they run. With one loop, the same commands draw the same numbers in each run; the turns that

@@ -1,13 +1,16 @@
-//! A B+ tree of small slots with the number of slots under each child: the order of a large sorted set, of timers and of jobs.
+//! A B+ tree of small slots with the number of slots under each child: the order of a large sorted
+//! set, of timers and of jobs.
 //!
-//! The tree is that of Bayer and McCreight ("Organization and Maintenance of Large Ordered Indices", 1972) with all
-//! entries in the leaves; the counts make it an order-statistics tree (Cormen et al., "Introduction to Algorithms",
-//! chapter 14), so an entry's rank and the entry of a rank take one descent each.
+//! The tree is that of Bayer and McCreight ("Organization and Maintenance of Large Ordered
+//! Indices", 1972) with all entries in the leaves; the counts make it an order-statistics tree
+//! (Cormen et al., "Introduction to Algorithms", chapter 14), so an entry's rank and the entry of a
+//! rank take one descent each.
 //!
-//! Ground rules: the tree compares nothing. A search passes a *split*: a function that returns how many of some ordered
-//! slots come before the wanted point. One descent calls it once per level. An inner node stores the exact first slot
-//! under each child, so every id in it is alive. Leaves have little spare capacity. A node that a removal leaves sparse
-//! is merged with a neighbour if both fit well into one node; slots never move between neighbours otherwise.
+//! Ground rules: the tree compares nothing. A search passes a *split*: a function that returns how
+//! many of some ordered slots come before the wanted point. One descent calls it once per level. An
+//! inner node stores the exact first slot under each child, so every id in it is alive. Leaves have
+//! little spare capacity. A node that a removal leaves sparse is merged with a neighbour if both
+//! fit well into one node; slots never move between neighbours otherwise.
 
 mod ordered;
 #[cfg(test)]
@@ -64,8 +67,8 @@ impl Sorted for Slot {
 
 /// Returns how many of the ordered slots come before the first one for which `is_before` is false.
 ///
-/// Probes every eighth slot, then eight slots. All these loads are independent and there is no branch to mispredict,
-/// while a binary search waits for memory at each of its first steps.
+/// Probes every eighth slot, then eight slots. All these loads are independent and there is no
+/// branch to mispredict, while a binary search waits for memory at each of its first steps.
 #[inline]
 pub(crate) fn count_before<S: Sorted>(slots: &[S], is_before: impl Fn(S) -> bool) -> usize {
     const RUN: usize = 8;
@@ -270,7 +273,8 @@ impl<S, const LEAF: usize, const FAN: usize> Default for Tree<S, LEAF, FAN> {
 }
 
 impl<S: Sorted, const LEAF: usize, const FAN: usize> Tree<S, LEAF, FAN> {
-    /// Below this, leaves and inner nodes are sparse; two are merged if they have at most `FULL` together.
+    /// Below this, leaves and inner nodes are sparse; two are merged if they have at most `FULL`
+    /// together.
     const SPARSE: (usize, usize) = (LEAF.div_ceil(3), FAN.div_ceil(3));
     const FULL: (usize, usize) = (LEAF - LEAF / 4, FAN - FAN / 4);
     /// Fill of nodes built in bulk: leaves room for some inserts without a split.
@@ -304,7 +308,8 @@ impl<S: Sorted, const LEAF: usize, const FAN: usize> Tree<S, LEAF, FAN> {
             match node {
                 Node::Leaf(slots) => return rank + split(slots),
                 Node::Inner(inner) => {
-                    // The child whose first slot is the last one before the split; it may end there.
+                    // The child whose first slot is the last one before the split; it may end
+                    // there.
                     let Some(i) = split(&inner.firsts).checked_sub(1) else {
                         return rank;
                     };
@@ -352,8 +357,8 @@ impl<S: Sorted, const LEAF: usize, const FAN: usize> Tree<S, LEAF, FAN> {
         }
     }
 
-    /// Changes the score of the last slot before the split if that keeps the order, otherwise removes it. Returns true
-    /// if the slot has the new score. O(log n).
+    /// Changes the score of the last slot before the split if that keeps the order, otherwise
+    /// removes it. Returns true if the slot has the new score. O(log n).
     ///
     /// # Panics
     /// If the tree is empty.
@@ -372,8 +377,8 @@ impl<S: Sorted, const LEAF: usize, const FAN: usize> Tree<S, LEAF, FAN> {
         self.root.count() as usize
     }
 
-    /// Iterates over the slots of a range of ranks, in reverse order if `backwards`; ignores ranks beyond the last
-    /// slot. O(log n), then O(1) per slot.
+    /// Iterates over the slots of a range of ranks, in reverse order if `backwards`; ignores ranks
+    /// beyond the last slot. O(log n), then O(1) per slot.
     pub(crate) fn walk(&self, ranks: Range<usize>, backwards: bool) -> Walk<'_, S> {
         Walk::new(
             &self.root,
@@ -428,8 +433,8 @@ impl<S: Sorted, const LEAF: usize, const FAN: usize> Tree<S, LEAF, FAN> {
         }
     }
 
-    /// Inserts a slot at `at`. A full leaf splits in half, except at the edges of the tree: there it stays full and the
-    /// new slot starts a leaf, which suits insertion in order.
+    /// Inserts a slot at `at`. A full leaf splits in half, except at the edges of the tree: there
+    /// it stays full and the new slot starts a leaf, which suits insertion in order.
     fn put_in_leaf(slots: &mut Vec<S>, at: usize, slot: S, edges: Edges) -> Option<Vec<S>> {
         if slots.len() < LEAF {
             if slots.len() == slots.capacity() {
@@ -462,8 +467,8 @@ impl<S: Sorted, const LEAF: usize, const FAN: usize> Tree<S, LEAF, FAN> {
         Some(right)
     }
 
-    /// Returns the capacity for a leaf of `len` slots: sixths of a full leaf, which waste little of the allocator's
-    /// size classes, and powers of two below half.
+    /// Returns the capacity for a leaf of `len` slots: sixths of a full leaf, which waste little of
+    /// the allocator's size classes, and powers of two below half.
     const fn room(len: usize) -> usize {
         if len > LEAF / 2 {
             return (len * 6).div_ceil(LEAF) * LEAF / 6;
@@ -526,8 +531,8 @@ impl<S: Sorted, const LEAF: usize, const FAN: usize> Tree<S, LEAF, FAN> {
         }
     }
 
-    /// Merges child `i` with a neighbour if it is sparse and both fit into one node. Otherwise shrinks a leaf's excess
-    /// capacity.
+    /// Merges child `i` with a neighbour if it is sparse and both fit into one node. Otherwise
+    /// shrinks a leaf's excess capacity.
     fn compact_child(inner: &mut Inner<S>, i: usize) {
         let sparse = match &inner.children[i] {
             Node::Leaf(slots) => slots.len() < Self::SPARSE.0,

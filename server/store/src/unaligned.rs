@@ -1,4 +1,5 @@
-//! Boxes and integers at any address: beside one, the tag of an enum takes one byte instead of eight.
+//! Boxes and integers at any address: beside one, the tag of an enum takes one byte instead of
+//! eight.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};

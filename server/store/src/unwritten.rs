@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Indices that were taken when the snapshot began and are not written yet. The snapshot goes through them in ascending order; an item that
-/// changes before its turn is written early. One bit an item.
+/// Indices that were taken when the snapshot began and are not written yet. The snapshot goes
+/// through them in ascending order; an item that changes before its turn is written early. One bit
+/// an item.
 #[derive(Debug)]
 pub(crate) struct Unwritten {
     /// Items below this index are written.
@@ -52,8 +53,8 @@ impl Unwritten {
     }
 }
 
-/// The pieces of a sequence that a snapshot has still to write, in order: numbers of those that have not changed since it began, and
-/// copies of the others.
+/// The pieces of a sequence that a snapshot has still to write, in order: numbers of those that
+/// have not changed since it began, and copies of the others.
 #[derive(Debug)]
 pub(crate) struct UnwrittenPieces<P> {
     parts: VecDeque<Part<P>>,

@@ -1,17 +1,19 @@
 //! Usage of a key in 24 bits: the time of the last access, or an approximate access frequency.
 //!
-//! As in Redis, the bits are seconds of the clock or, under an LFU policy, minutes and a logarithmic counter
-//! (Morris, "Counting large numbers of events in small registers", 1978) that decays while the key is not used. Redis has 16 bits of
-//! minutes; here the first of them changes with each access, because most accesses leave the counter as it is, and a key that
-//! was used after eviction has examined it should not be evicted. So minutes wrap after 22 days, not 45. Under an LRU
-//! or LRM policy they are units of 128 ms: at half a million commands a second, most keys of a full store have been used within the
-//! same few seconds.
+//! As in Redis, the bits are seconds of the clock or, under an LFU policy, minutes and a
+//! logarithmic counter (Morris, "Counting large numbers of events in small registers", 1978) that
+//! decays while the key is not used. Redis has 16 bits of minutes; here the first of them changes
+//! with each access, because most accesses leave the counter as it is, and a key that was used
+//! after eviction has examined it should not be evicted. So minutes wrap after 22 days, not 45.
+//! Under an LRU or LRM policy they are units of 128 ms: at half a million commands a second, most
+//! keys of a full store have been used within the same few seconds.
 
 use crate::time::Now;
 
 /// Mask of the 24 bits.
 pub const MASK: u32 = 0x00ff_ffff;
-/// Counter of a new key. It is above 0 so that eviction does not pick a new key before its first use.
+/// Counter of a new key. It is above 0 so that eviction does not pick a new key before its first
+/// use.
 const NEW: u32 = 5;
 
 /// Kind of usage that keys record (`maxmemory-policy`).
@@ -64,8 +66,8 @@ impl Uses {
         }
     }
 
-    /// Returns the usage of a restored key, from its idle time or its counter. Without the value that this policy
-    /// records, the usage is that of a new key.
+    /// Returns the usage of a restored key, from its idle time or its counter. Without the value
+    /// that this policy records, the usage is that of a new key.
     pub fn restored(self, idle_s: Option<u64>, count: Option<u8>, now: Now) -> u32 {
         match self {
             Self::Last | Self::Recent | Self::Changed => {
@@ -87,8 +89,8 @@ impl Uses {
         }
     }
 
-    /// Returns the usage of a key after one more access, if keys record an access counter. `random` is a
-    /// random number from 0 up to 1.
+    /// Returns the usage of a key after one more access, if keys record an access counter. `random`
+    /// is a random number from 0 up to 1.
     pub(crate) fn incremented(self, before: u32, now: Now, random: f64) -> u32 {
         let Self::Count { log_factor, .. } = self else {
             return before;
@@ -99,7 +101,8 @@ impl Uses {
         (before & ACCESS ^ ACCESS) | minutes(now) << 8 | (count + u32::from(more))
     }
 
-    /// Returns the decayed counter of a key with usage `uses`, or 0 if keys record their last access.
+    /// Returns the decayed counter of a key with usage `uses`, or 0 if keys record their last
+    /// access.
     pub fn count(self, uses: u32, now: Now) -> u32 {
         let Self::Count { decay_minutes, .. } = self else {
             return 0;
@@ -109,8 +112,9 @@ impl Uses {
         (uses & 0xff).saturating_sub(lost)
     }
 
-    /// Returns the seconds since the last access or change of a key with usage `uses`. Meaningless for counters, and after the
-    /// clock was set back. The time wraps after 194 days, after 24 days under an LRU or LRM policy.
+    /// Returns the seconds since the last access or change of a key with usage `uses`. Meaningless
+    /// for counters, and after the clock was set back. The time wraps after 194 days, after 24 days
+    /// under an LRU or LRM policy.
     pub fn idle_s(self, uses: u32, now: Now) -> u32 {
         match self {
             Self::Recent | Self::Changed => {
@@ -120,8 +124,8 @@ impl Uses {
         }
     }
 
-    /// Returns how soon a key with usage `uses` should be evicted: greater is sooner. The order of two keys that are not
-    /// used stays the same as time passes.
+    /// Returns how soon a key with usage `uses` should be evicted: greater is sooner. The order of
+    /// two keys that are not used stays the same as time passes.
     #[inline]
     pub(crate) fn rank(self, uses: u32, now: Now) -> u32 {
         match self {

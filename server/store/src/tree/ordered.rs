@@ -75,8 +75,9 @@ impl<S: Sorted, const LEAF: usize, const FAN: usize> Tree<S, LEAF, FAN> {
         self.rank(|slots| count_before(slots, |other| other.ordinal() < ordinal))
     }
 
-    /// Adds to each of `counts` the number of slots in its part of `range`, which is divided evenly. Leaves out the first `skipped` slots
-    /// of the tree. O(log n) for each count that is not 0, and at most as often again.
+    /// Adds to each of `counts` the number of slots in its part of `range`, which is divided
+    /// evenly. Leaves out the first `skipped` slots of the tree. O(log n) for each count that is
+    /// not 0, and at most as often again.
     pub(crate) fn spread(&self, range: Range<u64>, skipped: usize, counts: &mut [u64]) {
         let (width, parts) = (
             u128::from(range.end - range.start),

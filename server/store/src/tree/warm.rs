@@ -8,8 +8,9 @@ use super::{Node, Slot, Sorted as _, Tree, count_before};
 const WARM: usize = 2 * crate::hash_table::WARM_MAX;
 
 impl<const LEAF: usize, const FAN: usize> Tree<Slot, LEAF, FAN> {
-    /// Loads the nodes on the way to these scores. All searches go down one level before the next begins, so their cache misses
-    /// overlap. Calls `meets` with the id of a slot that has one of the scores. O(scores · log n).
+    /// Loads the nodes on the way to these scores. All searches go down one level before the next
+    /// begins, so their cache misses overlap. Calls `meets` with the id of a slot that has one of
+    /// the scores. O(scores · log n).
     pub(crate) fn warm(&self, ordinals: &[u64], mut meets: impl FnMut(u32)) {
         let mut nodes: SmallVec<[&Node<Slot>; WARM]> =
             ordinals.iter().map(|_| &self.root).collect();

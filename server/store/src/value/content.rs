@@ -1,13 +1,14 @@
 //! [`Content`]: what the keyspace, snapshots and commands for keys of any type ask of a value.
 //!
-//! Each type implements it in its own folder, and `Value` has the only match over all types. The defaults suit a type that has
-//! one element, no timer, and one piece in a snapshot.
+//! Each type implements it in its own folder, and `Value` has the only match over all types. The
+//! defaults suit a type that has one element, no timer, and one piece in a snapshot.
 //!
-//! A snapshot *walks* through a large value in steps, while commands change the value. A walk begins when a snapshot reaches the
-//! value, or before the first change of a value that the snapshot has not reached. From then on the collection itself keeps what the
-//! snapshot needs: it copies an element, or a piece of a list, before the element changes or is removed
-//! ([`Keyed`](super::keyed::Keyed), `list/content.rs`, `stream/content.rs`). So the walk finds the value as it was when it began.
-//! A walked value keeps its form.
+//! A snapshot *walks* through a large value in steps, while commands change the value. A walk
+//! begins when a snapshot reaches the value, or before the first change of a value that the
+//! snapshot has not reached. From then on the collection itself keeps what the snapshot needs: it
+//! copies an element, or a piece of a list, before the element changes or is removed
+//! ([`Keyed`](super::keyed::Keyed), `list/content.rs`, `stream/content.rs`). So the walk finds the
+//! value as it was when it began. A walked value keeps its form.
 
 use punctual_rdb::{Encoder, Failure, Kind, Source};
 use punctual_resp::Args;
@@ -89,14 +90,15 @@ pub trait Content {
         self.elements() > DROPPED_MAX
     }
 
-    /// Touches the cache line outside of the record that a reader needs next. The result is arbitrary.
+    /// Touches the cache line outside of the record that a reader needs next. The result is
+    /// arbitrary.
     #[inline]
     fn warm(&self) -> u8 {
         0
     }
 
-    /// Loads the cache lines of a large collection that `commands` will probably need. Guesses the argument that names
-    /// the element. Changes nothing.
+    /// Loads the cache lines of a large collection that `commands` will probably need. Guesses the
+    /// argument that names the element. Changes nothing.
     #[inline]
     fn warm_elements<'a>(&self, commands: impl Iterator<Item = Args<'a>>)
     where
@@ -126,7 +128,8 @@ pub trait Content {
         None
     }
 
-    /// Applies [`settings`](Self::settings) of a snapshot. Returns `None` if they are not understood.
+    /// Applies [`settings`](Self::settings) of a snapshot. Returns `None` if they are not
+    /// understood.
     fn apply_settings(&mut self, _: &[u8]) -> Option<()> {
         None
     }
@@ -144,14 +147,14 @@ pub trait Content {
         false
     }
 
-    /// Begins a walk through a [large](Self::is_large) value: appends the value's start to `out`. O(elements / 64), for a
-    /// stream O(pending entries).
+    /// Begins a walk through a [large](Self::is_large) value: appends the value's start to `out`.
+    /// O(elements / 64), for a stream O(pending entries).
     fn begin_walk(&mut self, _: &mut Encoder, _: &mut Vec<u8>) {
         debug_assert!(false, "one piece is never large");
     }
 
-    /// Appends elements of the walk until `out` has `full` bytes. `kind` is the value's kind at the beginning. Returns true at
-    /// the end.
+    /// Appends elements of the walk until `out` has `full` bytes. `kind` is the value's kind at the
+    /// beginning. Returns true at the end.
     fn walk_on(&mut self, _kind: Kind, _: &mut Encoder, _: &mut Vec<u8>, _full: usize) -> bool {
         true
     }

@@ -15,7 +15,8 @@ use crate::value::{Kind, Value};
 
 pub use super::content::Unreadable;
 
-/// Decodes a value into the form that `limits` asks for. Returns `None` if it has no elements. O(bytes).
+/// Decodes a value into the form that `limits` asks for. Returns `None` if it has no elements.
+/// O(bytes).
 ///
 /// # Errors
 /// [`Unreadable`].

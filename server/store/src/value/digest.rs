@@ -1,6 +1,7 @@
 //! Digests of DEBUG DIGEST, independent of encodings.
 //!
-//! The digest is Redis's: SHA-1 chained where order counts (list elements), combined by XOR where it does not.
+//! The digest is Redis's: SHA-1 chained where order counts (list elements), combined by XOR where
+//! it does not.
 
 use sha1::{Digest as _, Sha1};
 

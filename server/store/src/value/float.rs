@@ -1,8 +1,8 @@
 //! The 80-bit floats of INCRBYFLOAT: Redis's `long double` on x86.
 //!
-//! Ground rules: text is read as by C's `strtold` (correctly rounded, hexadecimal floats included), sums round to
-//! nearest even in the x87 format, and numbers are written as `%.17Lf` without trailing zeros. So replies are the same
-//! on every machine and equal those of a Redis on x86.
+//! Ground rules: text is read as by C's `strtold` (correctly rounded, hexadecimal floats included),
+//! sums round to nearest even in the x87 format, and numbers are written as `%.17Lf` without
+//! trailing zeros. So replies are the same on every machine and equal those of a Redis on x86.
 
 use rustc_apfloat::ieee::X87DoubleExtended;
 use rustc_apfloat::{Float as _, Round};
@@ -21,10 +21,10 @@ const EXPONENT_BIAS: i32 = 16_383;
 pub struct Float(X87DoubleExtended);
 
 impl Float {
-    /// Parses all of `text`: an optional sign, then decimal digits with an optional point and exponent, or `0x` and
-    /// hexadecimal digits with an optional point and `p` exponent, or `inf` or `infinity` in any case. Returns `None`
-    /// for everything else, for NaN, and for numbers that overflow the format or underflow to zero. About O(n log n) in
-    /// the length, which is bounded.
+    /// Parses all of `text`: an optional sign, then decimal digits with an optional point and
+    /// exponent, or `0x` and hexadecimal digits with an optional point and `p` exponent, or `inf`
+    /// or `infinity` in any case. Returns `None` for everything else, for NaN, and for numbers that
+    /// overflow the format or underflow to zero. About O(n log n) in the length, which is bounded.
     /// ```
     /// use punctual_store::value::float::Float;
     /// let text = |s: &str| Float::parse(s.as_bytes()).map(|f| String::from_utf8(f.text()).unwrap());
@@ -67,8 +67,8 @@ impl Float {
         Self(-X87DoubleExtended::largest())
     }
 
-    /// Converts seconds to milliseconds, rounded by the format and then up to an integer. Returns `None` if the result
-    /// is too large for an `i64`, and `i64::MIN` if it is too small.
+    /// Converts seconds to milliseconds, rounded by the format and then up to an integer. Returns
+    /// `None` if the result is too large for an `i64`, and `i64::MIN` if it is too small.
     pub fn to_millis(self) -> Option<i64> {
         let thousand = X87DoubleExtended::from_i128(1000).value;
         let product = (self.0 * thousand)
@@ -86,8 +86,9 @@ impl Float {
         self.0.is_finite()
     }
 
-    /// Returns the number in plain decimal notation with at most 17 digits after the point and no trailing zeros; `-0`
-    /// is `0`. At most 4,934 bytes. The text is meaningless if the number is not finite.
+    /// Returns the number in plain decimal notation with at most 17 digits after the point and no
+    /// trailing zeros; `-0` is `0`. At most 4,934 bytes. The text is meaningless if the number is
+    /// not finite.
     pub fn text(self) -> Vec<u8> {
         let bits = self.0.to_bits();
         let significand = bits as u64;

@@ -1,14 +1,16 @@
-//! The value type `hash`: fields with values, packed in one block if small, otherwise in a table. Fields may have
-//! deadlines.
+//! The value type `hash`: fields with values, packed in one block if small, otherwise in a table.
+//! Fields may have deadlines.
 //!
 //! Ground rules:
 //!
-//! - A hash in which a field has, or had, a deadline is a table, however small; `small` says whether Redis would still
-//!   report a listpack.
-//! - A hash stores the deadlines of its fields, so a copy or a move keeps them, but it arms no timer. While it is in a
-//!   database, [`Db`](crate::keyspace::db::Db) arms a timer per deadline, and only the database changes it
-//!   (`db::fields`). A method that removes a deadline returns the timer, which the caller must disarm.
-//! - A due field stays until the wheel or a command removes it; readers compare deadlines with `now`.
+//! - A hash in which a field has, or had, a deadline is a table, however small; `small` says
+//!   whether Redis would still report a listpack.
+//! - A hash stores the deadlines of its fields, so a copy or a move keeps them, but it arms no
+//!   timer. While it is in a database, [`Db`](crate::keyspace::db::Db) arms a timer per deadline,
+//!   and only the database changes it (`db::fields`). A method that removes a deadline returns the
+//!   timer, which the caller must disarm.
+//! - A due field stays until the wheel or a command removes it; readers compare deadlines with
+//!   `now`.
 
 mod content;
 mod table;
@@ -112,8 +114,8 @@ impl Hash {
         Self::Packed(Packed::new())
     }
 
-    /// Creates a hash of these fields; the last value of a duplicate name wins. O(bytes), and O(fields²) comparisons of
-    /// lengths while the hash is packed.
+    /// Creates a hash of these fields; the last value of a duplicate name wins. O(bytes), and
+    /// O(fields²) comparisons of lengths while the hash is packed.
     pub(crate) fn of_pairs<'a>(
         pairs: impl ExactSizeIterator<Item = (&'a [u8], &'a [u8])> + Clone,
         limits: &Limits,
@@ -134,8 +136,8 @@ impl Hash {
         Self::Table(Box::new(table).into())
     }
 
-    /// Creates a hash of entries with deadlines, whose timers are armed when the hash enters a database. Returns `None`
-    /// for a duplicate name. O(fields).
+    /// Creates a hash of entries with deadlines, whose timers are armed when the hash enters a
+    /// database. Returns `None` for a duplicate name. O(fields).
     pub fn of_entries<'a>(
         entries: impl IntoIterator<Item = (&'a [u8], &'a [u8], u64)>,
         limits: &Limits,
@@ -164,8 +166,8 @@ impl Hash {
     }
 
     /// Creates a hash from the `count` bare entries of a listpack, which are
-    /// [validated](punctual_rdb::listpack::validate_entries). Returns `None` if they are not pairs or contain a
-    /// duplicate name. O(bytes).
+    /// [validated](punctual_rdb::listpack::validate_entries). Returns `None` if they are not pairs
+    /// or contain a duplicate name. O(bytes).
     pub fn of_packed(entries: &[u8], count: usize, limits: &Limits) -> Option<Self> {
         let packed = Packed::from_entries(entries, count);
         if !count.is_multiple_of(2) {
@@ -299,14 +301,16 @@ impl Hash {
         self.table_mut().map(Table::keyed_mut)
     }
 
-    /// Prepares for `pairs` more pairs: converts a block to a table now if they would exceed its limits.
+    /// Prepares for `pairs` more pairs: converts a block to a table now if they would exceed its
+    /// limits.
     pub(crate) fn reserve(&mut self, pairs: usize, limits: &Limits) {
         if pairs > limits.hash_entries {
             self.make_table(false);
         }
     }
 
-    /// Sets a field's value, and removes its deadline unless `keep_deadline`. O(1) amortised, O(bytes) in a block.
+    /// Sets a field's value, and removes its deadline unless `keep_deadline`. O(1) amortised,
+    /// O(bytes) in a block.
     #[inline]
     pub(crate) fn set(
         &mut self,
@@ -345,8 +349,8 @@ impl Hash {
         }
     }
 
-    /// Adds `by` to a field's integer, which starts at 0. Returns the sum. Keeps the deadline. O(1) amortised, O(bytes)
-    /// in a block.
+    /// Adds `by` to a field's integer, which starts at 0. Returns the sum. Keeps the deadline. O(1)
+    /// amortised, O(bytes) in a block.
     ///
     /// # Errors
     /// If the value is not an integer, or the sum would overflow.
@@ -380,8 +384,8 @@ impl Hash {
         Ok(by)
     }
 
-    /// Removes a field. Returns `None` if it is not present, otherwise the timer of its deadline. O(1) amortised,
-    /// O(bytes) in a block.
+    /// Removes a field. Returns `None` if it is not present, otherwise the timer of its deadline.
+    /// O(1) amortised, O(bytes) in a block.
     #[must_use = "the timer must be disarmed"]
     pub(crate) fn remove(&mut self, name: &[u8]) -> Option<Option<u32>> {
         match self {

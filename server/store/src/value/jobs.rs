@@ -1,22 +1,28 @@
-//! A queue of jobs: work that is due at a time, is leased to one worker at a time, and is tried again when that worker fails.
+//! A queue of jobs: work that is due at a time, is leased to one worker at a time, and is tried
+//! again when that worker fails.
 //!
-//! Why a type and not streams: entries of a stream only grow, in the order of their IDs. Priorities, a due time a job, a
-//! waiting time between attempts and counts by state would each need a structure beside the stream, and each of its steps another
-//! key. Here a job is one record ([`Job`]) in [`Keyed`], which finds it by its ID and walks it for snapshots in steps, and what
-//! is next is the first entry of an ordered set of small references: one set for each thing that may be next.
+//! Why a type and not streams: entries of a stream only grow, in the order of their IDs.
+//! Priorities, a due time a job, a waiting time between attempts and counts by state would each
+//! need a structure beside the stream, and each of its steps another key. Here a job is one record
+//! ([`Job`]) in [`Keyed`], which finds it by its ID and walks it for snapshots in steps, and what
+//! is next is the first entry of an ordered set of small references: one set for each thing that
+//! may be next.
 //!
 //! Ground rules:
-//! - A job is in the set of its state, and in that of expiries if it may expire now. `Jobs::change` and [`Jobs::put`] keep this.
-//! - *What a job is follows from its record and the time.* A due time or the end of a lease that has come changes nothing that
-//!   anybody must be told: a waiting job whose time has come is ready, and a lease that has ended makes its job wait until a time
-//!   that [`Job::due_after`] computes from the record alone, jitter included. So the log of changes has no word of either: a replica
-//!   and a replay hold the same records, and reach the same state at the same instant as soon as they may act. The sets only
-//!   note how far [`Jobs::step`] has got. What is lost with its time is not left to that: removal (expiry, the end of KEEP and
-//!   UNIQUE) and death are decided by the primary, which logs them.
-//! - A token is given out once, and a record has the token of its last lease while that lasts. A worker whose lease has ended holds a
-//!   token that no job has.
-//! - IDs and tokens come from one sequence, which is not below the time in µs: so they do not come back when a queue is deleted and
-//!   made anew.
+//! - A job is in the set of its state, and in that of expiries if it may expire now. `Jobs::change`
+//!   and [`Jobs::put`] keep this.
+//! - *What a job is follows from its record and the time.* A due time or the end of a lease that
+//!   has come changes nothing that anybody must be told: a waiting job whose time has come is
+//!   ready, and a lease that has ended makes its job wait until a time that [`Job::due_after`]
+//!   computes from the record alone, jitter included. So the log of changes has no word of either:
+//!   a replica and a replay hold the same records, and reach the same state at the same instant as
+//!   soon as they may act. The sets only note how far [`Jobs::step`] has got. What is lost with its
+//!   time is not left to that: removal (expiry, the end of KEEP and UNIQUE) and death are decided
+//!   by the primary, which logs them.
+//! - A token is given out once, and a record has the token of its last lease while that lasts. A
+//!   worker whose lease has ended holds a token that no job has.
+//! - IDs and tokens come from one sequence, which is not below the time in µs: so they do not come
+//!   back when a queue is deleted and made anew.
 //! - The queue's timer, if any, is armed in the wheel by the database (`keyspace/db/timelines.rs`).
 
 mod content;
@@ -177,7 +183,8 @@ impl Jobs {
         self.jobs.iter().map(|(_, job)| job)
     }
 
-    /// Returns the number of jobs in a state, as it is at `now`. O(1), O(log jobs) for those that are ready or delayed.
+    /// Returns the number of jobs in a state, as it is at `now`. O(1), O(log jobs) for those that
+    /// are ready or delayed.
     pub fn count(&self, set: Set, now: Now) -> usize {
         match set {
             Set::Ready => self.sets[Set::Ready as usize].len() + self.due(now),
@@ -186,7 +193,8 @@ impl Jobs {
         }
     }
 
-    /// Returns the number of waiting jobs whose time has come and that nobody has moved. They are the first of those that wait.
+    /// Returns the number of waiting jobs whose time has come and that nobody has moved. They are
+    /// the first of those that wait.
     fn due(&self, now: Now) -> usize {
         let delayed = &self.sets[Set::Delayed as usize];
         match delayed.first() {
@@ -197,13 +205,14 @@ impl Jobs {
         }
     }
 
-    /// Adds to each of `counts` the number of delayed jobs that are due in its part of a range of time, which is divided evenly.
-    /// O(log jobs) for each part with jobs.
+    /// Adds to each of `counts` the number of delayed jobs that are due in its part of a range of
+    /// time, which is divided evenly. O(log jobs) for each part with jobs.
     pub fn spread(&self, range: Range<u64>, now: Now, counts: &mut [u64]) {
         self.sets[Set::Delayed as usize].spread(range, self.due(now), counts);
     }
 
-    /// Returns the jobs in a state at `now`, the next one first, from this position on. O(log jobs), then O(1) each.
+    /// Returns the jobs in a state at `now`, the next one first, from this position on. O(log
+    /// jobs), then O(1) each.
     pub fn list(&self, set: Set, now: Now, from: usize) -> impl Iterator<Item = &Job> {
         let (due, len) = (self.due(now), self.sets[set as usize].len());
         let (moved, late) = match set {
@@ -256,7 +265,8 @@ impl Jobs {
         ready.walk(1..ready.len(), false).map(index_of).find(lives)
     }
 
-    /// Returns a number that was not given out before. Only a queue from a strange payload ever reaches the greatest.
+    /// Returns a number that was not given out before. Only a queue from a strange payload ever
+    /// reaches the greatest.
     fn next_number(&mut self, now: Now) -> u64 {
         let next = self.last.saturating_add(1).max(now.micros());
         self.last = next.min(NUMBER_MAX);
@@ -317,8 +327,8 @@ impl Jobs {
         self.file(index);
     }
 
-    /// Adds a job whose ID no job has, after all others of its priority and time. It is ready if its time has come at `now`. Returns
-    /// its index. O(log jobs).
+    /// Adds a job whose ID no job has, after all others of its priority and time. It is ready if
+    /// its time has come at `now`. Returns its index. O(log jobs).
     pub fn add(&mut self, details: &Details<'_>, priority: i16, at: u64, now: Now) -> u32 {
         debug_assert!(self.find(details.id).is_none());
         let hash = hash_of(details.id);
@@ -360,7 +370,8 @@ impl Jobs {
         index
     }
 
-    /// Notes that a job whose time has come at `now` is ready, so that nobody need wait for the next step.
+    /// Notes that a job whose time has come at `now` is ready, so that nobody need wait for the
+    /// next step.
     pub fn note_due(&mut self, index: u32, now: Now) {
         let job = self.get(index);
         if job.state == State::Waiting && now.is_due(job.at) {
@@ -409,7 +420,8 @@ impl Jobs {
         holds.then_some(index)
     }
 
-    /// Returns the job as it is after a failed attempt: it waits until `due_ms`, or is dead at `now_ms` if this was the last.
+    /// Returns the job as it is after a failed attempt: it waits until `due_ms`, or is dead at
+    /// `now_ms` if this was the last.
     pub fn failed(&self, index: u32, now_ms: u64, due_ms: u64, error: Option<&[u8]>) -> Job {
         let mut job = self.get(index).clone();
         let dies = job.is_last_attempt();
@@ -496,14 +508,16 @@ impl Jobs {
         times.into_iter().flatten().min()
     }
 
-    /// Returns and notes the next deadline, for which the timer is about to be armed; `None` if it is.
+    /// Returns and notes the next deadline, for which the timer is about to be armed; `None` if it
+    /// is.
     pub(crate) fn changed_deadline(&mut self) -> Option<Option<u64>> {
         let next = self.next_deadline();
         let before = std::mem::replace(&mut self.noted, next);
         (before != next || self.timer.is_some() != next.is_some()).then_some(next)
     }
 
-    /// Returns whether the timer may stay as it is after a change of this job: nothing happens to the job by itself before it. O(1).
+    /// Returns whether the timer may stay as it is after a change of this job: nothing happens to
+    /// the job by itself before it. O(1).
     pub(crate) fn is_timed(&self, index: u32) -> bool {
         let job = self.get(index);
         match job.state {

@@ -1,8 +1,9 @@
-//! The elements of a large collection by name: a set's members, a hash's fields, a sorted set's entries.
+//! The elements of a large collection by name: a set's members, a hash's fields, a sorted set's
+//! entries.
 //!
 //! Elements lie in [pages](crate::pages) under indices that never move. The keyspace's own [hash
-//! table](crate::hash_table) finds them, so a large collection grows without a stall and its scans have the keyspace's
-//! guarantees. A few elements have no table: a lookup compares each.
+//! table](crate::hash_table) finds them, so a large collection grows without a stall and its scans
+//! have the keyspace's guarantees. A few elements have no table: a lookup compares each.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -24,15 +25,16 @@ const STEP_PLACES: usize = 4_096;
 pub(crate) const WARM_FROM: usize = 8_000;
 /// Fewest names of one command whose cache lines are worth fetching together.
 pub(crate) const WARM_NAMES_MIN: usize = 4;
-/// Most names of one command whose cache lines are fetched together: those of more would drive each other out.
+/// Most names of one command whose cache lines are fetched together: those of more would drive each
+/// other out.
 pub(crate) const WARM_NAMES_MAX: usize = 1_024;
 
 /// The hash keys of all collections in the process, from the seed of the first store: a value does
 /// not know its store.
 static HASHER: OnceLock<RandomState> = OnceLock::new();
 
-/// Sets the hash keys of collections, unless another store has set them. A store calls this function
-/// before it has values.
+/// Sets the hash keys of collections, unless another store has set them. A store calls this
+/// function before it has values.
 pub(crate) fn set_hash_keys(hasher: RandomState) {
     let _ = HASHER.set(hasher);
 }
@@ -117,7 +119,8 @@ impl<E: Element> Keyed<E> {
         self.elements.is_empty()
     }
 
-    /// Returns the index of the element with this name and its [`hash_of`]. O(1) and the comparison of names.
+    /// Returns the index of the element with this name and its [`hash_of`]. O(1) and the comparison
+    /// of names.
     #[inline]
     pub fn find(&self, hash: Hash, name: &[u8]) -> Option<u32> {
         let is = |e: &E| e.hash() == hash.place && e.name() == name;
@@ -127,12 +130,14 @@ impl<E: Element> Keyed<E> {
         }
     }
 
-    /// Loads the cache lines that lookups of these hashes will need, and returns the elements that they will probably find.
-    /// Changes nothing. For a small collection it does nothing and returns no elements.
+    /// Loads the cache lines that lookups of these hashes will need, and returns the elements that
+    /// they will probably find. Changes nothing. For a small collection it does nothing and returns
+    /// no elements.
     pub(crate) fn warm(&self, hashes: &[Hash]) -> impl Iterator<Item = &E> {
         let mut elements: SmallVec<[&E; WARM_MAX]> = SmallVec::new();
         if let Some(index) = self.index.as_ref().filter(|_| self.len() >= WARM_FROM) {
-            // The loads of each pass are independent, so they overlap; the sums keep the compiler from removing them.
+            // The loads of each pass are independent, so they overlap; the sums keep the compiler
+            // from removing them.
             let lines = hashes.iter().fold(0, |sum, hash| sum ^ index.warm(*hash));
             std::hint::black_box(lines);
             let candidates = hashes.iter().filter_map(|hash| index.candidate(*hash));
@@ -142,7 +147,8 @@ impl<E: Element> Keyed<E> {
         elements.into_iter()
     }
 
-    /// Loads the cache lines of the elements that the commands name in argument 2; see [`Keyed::warm`].
+    /// Loads the cache lines of the elements that the commands name in argument 2; see
+    /// [`Keyed::warm`].
     pub(crate) fn warm_commands<'a>(&self, commands: impl Iterator<Item = Args<'a>>) {
         let names = commands.filter_map(|args| args.get(2));
         let hashes: SmallVec<[Hash; WARM_MAX]> = names.map(hash_of).collect();
@@ -187,8 +193,8 @@ impl<E: Element> Keyed<E> {
             .expect("the id is in this collection")
     }
 
-    /// Adds an element whose name is not present. Returns its index, which is stable until removal. O(1) amortised, a
-    /// few thousand steps at most.
+    /// Adds an element whose name is not present. Returns its index, which is stable until removal.
+    /// O(1) amortised, a few thousand steps at most.
     pub fn insert(&mut self, hash: Hash, element: E) -> u32 {
         debug_assert_eq!(element.hash(), hash.place);
         let id = self.elements.insert(element);
@@ -230,7 +236,8 @@ impl<E: Element> Keyed<E> {
             .expect("the id is in this collection")
     }
 
-    /// Begins a snapshot's walk: from now on it will find the elements as they are at this moment. O(elements / 64).
+    /// Begins a snapshot's walk: from now on it will find the elements as they are at this moment.
+    /// O(elements / 64).
     pub(crate) fn begin_walk(&mut self) {
         self.walk = Some(Box::new(Walk {
             unwritten: Unwritten::new(self.elements.end()),
@@ -248,7 +255,8 @@ impl<E: Element> Keyed<E> {
         self.walk = None;
     }
 
-    /// Visits elements of the walk, until `visit` returns false, or as many places as one step may look at. Returns true at the end.
+    /// Visits elements of the walk, until `visit` returns false, or as many places as one step may
+    /// look at. Returns true at the end.
     pub(crate) fn walk(&mut self, mut visit: impl FnMut(&E) -> bool) -> bool {
         let Some(walk) = &mut self.walk else {
             return true;
@@ -290,8 +298,8 @@ impl<E: Element> Keyed<E> {
         self.elements.iter()
     }
 
-    /// Visits a few elements from the hash place `from` on. Returns the place to continue at, or `None` at the end. A
-    /// scan visits every element that is present throughout, and maybe others.
+    /// Visits a few elements from the hash place `from` on. Returns the place to continue at, or
+    /// `None` at the end. A scan visits every element that is present throughout, and maybe others.
     pub fn scan(&self, from: u32, mut visit: impl FnMut(&E)) -> Option<u32> {
         match &self.index {
             Some(index) => index.scan(from, |i| place(&self.elements, i), |i| visit(self.get(i))),

@@ -1,13 +1,14 @@
 //! Lists: elements in pieces of contiguous memory, O(1) at both ends.
 //!
 //! A piece holds its elements as the entries of a listpack, so a snapshot copies them unchanged.
-//! `list-max-listpack-size` limits a piece; a larger element gets a piece of its own. The list itself contains the
-//! first piece, which is enough for a small list. The headers of the other pieces lie side by side in a ring, so
-//! locating an index reads their counts in sequence.
+//! `list-max-listpack-size` limits a piece; a larger element gets a piece of its own. The list
+//! itself contains the first piece, which is enough for a small list. The headers of the other
+//! pieces lie side by side in a ring, so locating an index reads their counts in sequence.
 //!
-//! Ground rules: only the one piece of an empty list is empty. `rest` is present if and only if the list is Redis's
-//! `quicklist`; a list without it has no plain piece. This file has the operations at the ends, `edit` those in the
-//! middle, `walk` iteration, `search` the search for a text, and `content` a snapshot's walk.
+//! Ground rules: only the one piece of an empty list is empty. `rest` is present if and only if the
+//! list is Redis's `quicklist`; a list without it has no plain piece. This file has the operations
+//! at the ends, `edit` those in the middle, `walk` iteration, `search` the search for a text, and
+//! `content` a snapshot's walk.
 
 mod chunk;
 mod content;
@@ -83,8 +84,8 @@ impl Clone for Rest {
 }
 
 impl Rest {
-    /// Counts a piece that is about to be added and reserves its place. Grows by a quarter, where a `VecDeque` would
-    /// double. O(1) amortised.
+    /// Counts a piece that is about to be added and reserves its place. Grows by a quarter, where a
+    /// `VecDeque` would double. O(1) amortised.
     fn reserve(&mut self, chunk: &Chunk) {
         self.count += chunk.count();
         let len = self.chunks.len();
@@ -134,7 +135,8 @@ impl List {
         self.end_chunk(end).at_end(end)
     }
 
-    /// Returns the element at an index. O(pieces before it), from the nearer end, and O(elements of a piece).
+    /// Returns the element at an index. O(pieces before it), from the nearer end, and O(elements of
+    /// a piece).
     pub fn get(&self, index: usize) -> Option<Element<'_>> {
         let (number, within) = self.locate(index)?;
         self.chunk(number).get(within)
@@ -171,8 +173,8 @@ impl List {
         let element = Element::of(text);
         let most = piece.bytes();
         if self.rest.is_none() {
-            // Redis checks only the length of the texts, so their overhead may push the first piece above the limit.
-            // Here it is bounded.
+            // Redis checks only the length of the texts, so their overhead may push the first piece
+            // above the limit. Here it is bounded.
             if self.first.len() + element.entry_len() <= 2 * most {
                 return self.first.push(end, element, most);
             }
@@ -339,8 +341,8 @@ impl List {
         }
     }
 
-    /// Returns the number of the piece that holds an index, and the element's number in the piece. O(pieces before it),
-    /// from the nearer end.
+    /// Returns the number of the piece that holds an index, and the element's number in the piece.
+    /// O(pieces before it), from the nearer end.
     fn locate(&self, index: usize) -> Option<(usize, usize)> {
         let mut left = index;
         if left < self.first.count() {

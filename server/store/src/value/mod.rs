@@ -1,6 +1,7 @@
 //! Values of keys, one type per file or folder.
 //!
-//! To add a type, implement [`Content`] for it, add it to the list `types!`, and read it in `decode.rs`.
+//! To add a type, implement [`Content`] for it, add it to the list `types!`, and read it in
+//! `decode.rs`.
 
 pub mod content;
 pub mod decode;
@@ -36,8 +37,9 @@ use zset::Zset;
 /// Name of the auxiliary field of a snapshot that has the settings of the next key, a stream.
 pub const SETTINGS_FIELD: &[u8] = b"punctual-stream";
 
-/// The first byte of DUMP's payload of a stream with settings: their length in four bytes and the settings follow, then the payload that
-/// there would be without them. No version of Redis has this type, so it refuses the payload.
+/// The first byte of DUMP's payload of a stream with settings: their length in four bytes and the
+/// settings follow, then the payload that there would be without them. No version of Redis has this
+/// type, so it refuses the payload.
 pub(crate) const WITH_SETTINGS: u8 = 200;
 
 /// A type of value, as a variant of [`Value`].
@@ -158,8 +160,8 @@ impl Value {
         content!(self, content => content.warm_elements(commands));
     }
 
-    /// Applies settings from the auxiliary field [`SETTINGS_FIELD`] before the value's record. Returns false if they are not
-    /// understood, or if the value is no stream.
+    /// Applies settings from the auxiliary field [`SETTINGS_FIELD`] before the value's record.
+    /// Returns false if they are not understood, or if the value is no stream.
     #[must_use]
     pub fn apply_settings(&mut self, settings: &[u8]) -> bool {
         self.content_mut().apply_settings(settings).is_some()

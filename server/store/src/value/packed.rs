@@ -1,8 +1,9 @@
-//! The compact form of small collections: one block of exact size that holds all elements as listpack entries.
+//! The compact form of small collections: one block of exact size that holds all elements as
+//! listpack entries.
 //!
-//! A snapshot copies the entries. A lookup walks them, which for a few hundred short entries is faster than a table,
-//! and takes a fraction of the memory. Positions are byte offsets into [`Packed::entries`]; a change moves all later
-//! ones.
+//! A snapshot copies the entries. A lookup walks them, which for a few hundred short entries is
+//! faster than a table, and takes a fraction of the memory. Positions are byte offsets into
+//! [`Packed::entries`]; a change moves all later ones.
 
 use std::fmt;
 use std::ops::Range;
@@ -36,8 +37,8 @@ impl Packed {
         Self::of_bytes(bytes)
     }
 
-    /// Creates a block of alternating names and values; a duplicate name replaces the value. One allocation, O(pairs²)
-    /// comparisons of lengths.
+    /// Creates a block of alternating names and values; a duplicate name replaces the value. One
+    /// allocation, O(pairs²) comparisons of lengths.
     pub fn of_pairs<'a>(pairs: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone) -> Self {
         let room = |(name, value)| Element::of(name).entry_len() + Element::of(value).entry_len();
         let room: usize = pairs.clone().map(room).sum();
@@ -98,8 +99,8 @@ impl Packed {
         listpack::prev(self.entries(), end)
     }
 
-    /// Returns the range of the first entry with this text. After each comparison, skips `skip` entries (1 compares
-    /// only the names of pairs). O(entries).
+    /// Returns the range of the first entry with this text. After each comparison, skips `skip`
+    /// entries (1 compares only the names of pairs). O(entries).
     #[inline]
     pub fn find(&self, text: &[u8], skip: usize) -> Option<Range<usize>> {
         listpack::find(self.entries(), 0, text, skip).map(|(start, end)| start..end)
@@ -146,7 +147,8 @@ impl Packed {
         }) - COUNT_BYTES
     }
 
-    /// Replaces one entry with an element. Returns its end. O(1) if the lengths are equal, otherwise O(later bytes).
+    /// Replaces one entry with an element. Returns its end. O(1) if the lengths are equal,
+    /// otherwise O(later bytes).
     pub fn replace(&mut self, entry: Range<usize>, element: Element<'_>) -> usize {
         let more = element.entry_len().saturating_sub(entry.len());
         self.edit(0, more, |bytes| {
@@ -162,8 +164,8 @@ impl Packed {
         });
     }
 
-    /// Changes the bytes, which may grow by at most `more`, and adds `count` to the entry count. The block keeps its
-    /// exact size, so the allocator can often grow it in place.
+    /// Changes the bytes, which may grow by at most `more`, and adds `count` to the entry count.
+    /// The block keeps its exact size, so the allocator can often grow it in place.
     fn edit<R>(&mut self, count: i64, more: usize, change: impl FnOnce(&mut Vec<u8>) -> R) -> R {
         let len = (self.len() as i64 + count) as u32;
         let mut bytes = Vec::from(std::mem::take(&mut self.0).into_box());

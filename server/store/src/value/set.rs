@@ -1,8 +1,9 @@
 //! The value type `set` in Redis's three forms: sorted integers, a listpack, a table.
 //!
-//! A set changes in place and converts to a larger form when Redis 7.2's does; it never converts back by itself. To add
-//! or remove a member, look it up ([`Set::vacancy`], [`Set::find`]) and pass the result to [`Set::insert_at`] or
-//! [`Set::remove_at`]. So a command that changes nothing needs no mutable set, and nothing is looked up twice.
+//! A set changes in place and converts to a larger form when Redis 7.2's does; it never converts
+//! back by itself. To add or remove a member, look it up ([`Set::vacancy`], [`Set::find`]) and pass
+//! the result to [`Set::insert_at`] or [`Set::remove_at`]. So a command that changes nothing needs
+//! no mutable set, and nothing is looked up twice.
 
 mod content;
 mod ints;
@@ -125,8 +126,8 @@ impl Set {
         }
     }
 
-    /// Creates a set in the form that Redis chooses when it reads `count` members from a snapshot. Ignores duplicates.
-    /// O(total length).
+    /// Creates a set in the form that Redis chooses when it reads `count` members from a snapshot.
+    /// Ignores duplicates. O(total length).
     pub fn from_members<'m>(
         members: impl IntoIterator<Item = Element<'m>>,
         count: usize,
@@ -216,7 +217,8 @@ impl Set {
         self.len() == 0
     }
 
-    /// Iterates over the members in no particular order. A table's members are bytes even if they look like integers.
+    /// Iterates over the members in no particular order. A table's members are bytes even if they
+    /// look like integers.
     pub fn iter(&self) -> Members<'_> {
         match self.view() {
             View::Ints(ints) => Members::Ints(ints.iter()),
@@ -228,7 +230,8 @@ impl Set {
         }
     }
 
-    /// Returns the position of `member`. O(1) in a table, O(log n) among integers, O(bytes) in a listpack.
+    /// Returns the position of `member`. O(1) in a table, O(log n) among integers, O(bytes) in a
+    /// listpack.
     #[inline]
     pub fn find(&self, member: &[u8]) -> Option<Spot> {
         match self.view() {
@@ -253,7 +256,8 @@ impl Set {
         }
     }
 
-    /// Returns the position to insert `member` at, or `None` if it is present. Costs as much as [`Set::find`].
+    /// Returns the position to insert `member` at, or `None` if it is present. Costs as much as
+    /// [`Set::find`].
     #[inline]
     pub fn vacancy(&self, member: &[u8]) -> Option<Vacancy> {
         match self.view() {
@@ -270,8 +274,8 @@ impl Set {
         }
     }
 
-    /// Adds `member` at its [`Set::vacancy`], and converts the set if a limit requires it. O(length) amortised, and
-    /// O(members) in a compact form.
+    /// Adds `member` at its [`Set::vacancy`], and converts the set if a limit requires it.
+    /// O(length) amortised, and O(members) in a compact form.
     #[inline]
     pub fn insert_at(&mut self, vacancy: Vacancy, member: &[u8], limits: &Limits) {
         match (self.view_mut(), vacancy) {
@@ -378,7 +382,8 @@ impl Set {
         }
     }
 
-    /// Converts the set to sorted integers if all members are integers and the limit allows it. O(members log members).
+    /// Converts the set to sorted integers if all members are integers and the limit allows it.
+    /// O(members log members).
     pub fn become_ints(&mut self, limits: &Limits) {
         if matches!(self.view(), View::Ints(_)) || self.len() > limits.set_ints.min(INTS_MAX) {
             return;

@@ -1,11 +1,13 @@
 //! Streams: entries in the order of their IDs, which only grow, and the groups that read them.
 //!
-//! Entries lie in blocks as snapshots have them ([`Block`]), whose headers lie side by side in a ring: an entry is appended to the last block, a
-//! trim drops blocks from the front, and a seek is a binary search over headers and a scan of one block. A deleted entry is
-//! marked, and its block is dropped with its last entry.
+//! Entries lie in blocks as snapshots have them ([`Block`]), whose headers lie side by side in a
+//! ring: an entry is appended to the last block, a trim drops blocks from the front, and a seek is
+//! a binary search over headers and a scan of one block. A deleted entry is marked, and its block
+//! is dropped with its last entry.
 //!
-//! Ground rules: blocks are filled as Redis fills its nodes (`stream-node-max-*`), because an approximate trim shows where
-//! they end. No block is without a live entry. A stream may be empty, and stays a key.
+//! Ground rules: blocks are filled as Redis fills its nodes (`stream-node-max-*`), because an
+//! approximate trim shows where they end. No block is without a live entry. A stream may be empty,
+//! and stays a key.
 
 mod content;
 mod group;
@@ -48,7 +50,8 @@ pub struct Stream {
 }
 
 impl Clone for Stream {
-    /// Copies the stream with its settings. A snapshot does not walk through the copy, and no timer is armed for it.
+    /// Copies the stream with its settings. A snapshot does not walk through the copy, and no timer
+    /// is armed for it.
     fn clone(&self) -> Self {
         Self {
             blocks: self.blocks.clone(),
@@ -257,7 +260,8 @@ impl Stream {
         self.groups.remove(name)
     }
 
-    /// Returns whether XDEL has deleted an entry behind `id`, so that counters behind `id` are not exact.
+    /// Returns whether XDEL has deleted an entry behind `id`, so that counters behind `id` are not
+    /// exact.
     fn has_gaps_from(&self, id: Id) -> bool {
         let max_deleted = self.totals.max_deleted_id;
         // As in 7.0: entries that were deleted before the first one do not count.
@@ -276,7 +280,8 @@ impl Stream {
         Some(self.totals.entries_added.wrapping_sub(read) as i64)
     }
 
-    /// Returns the number of entries that a group has read after its next one, `id`; it has read `read` before.
+    /// Returns the number of entries that a group has read after its next one, `id`; it has read
+    /// `read` before.
     pub fn entries_read_after(&self, read: Option<u64>, id: Id) -> Option<u64> {
         match read {
             Some(read) if !self.has_gaps_from(id) => Some(read.wrapping_add(1)),

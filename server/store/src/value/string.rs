@@ -1,5 +1,5 @@
-//! Strings: integers as `i64`, short strings inline, longer ones in a box of exact size. A string that is changed in
-//! place gets room to grow.
+//! Strings: integers as `i64`, short strings inline, longer ones in a box of exact size. A string
+//! that is changed in place gets room to grow.
 
 use std::borrow::Cow;
 
@@ -22,8 +22,8 @@ const INT_TEXT_MAX: usize = 20;
 
 /// A string value, in 20 bytes.
 ///
-/// The canonical text of an `i64` is kept as `Int`. As in Redis, a string changed in place (APPEND, SETRANGE: `Grown`)
-/// and a sum of floats ([`Str::plain`]) are not.
+/// The canonical text of an `i64` is kept as `Int`. As in Redis, a string changed in place (APPEND,
+/// SETRANGE: `Grown`) and a sum of floats ([`Str::plain`]) are not.
 #[derive(Clone, Debug)]
 pub enum Str {
     /// A 64-bit integer.
@@ -81,7 +81,8 @@ impl Str {
         }
     }
 
-    /// Returns the integer if the string is the canonical text of one. O(1) for integers, O(length) at most 20.
+    /// Returns the integer if the string is the canonical text of one. O(1) for integers, O(length)
+    /// at most 20.
     #[inline]
     pub fn as_int(&self) -> Option<i64> {
         match self {
@@ -92,7 +93,8 @@ impl Str {
         }
     }
 
-    /// Returns the number if the string is the text of one, as INCRBYFLOAT reads it. O(1) for integers, O(length).
+    /// Returns the number if the string is the text of one, as INCRBYFLOAT reads it. O(1) for
+    /// integers, O(length).
     pub fn as_float(&self) -> Option<Float> {
         match self {
             Self::Int(int) => Some(Float::from(int.get())),
@@ -100,7 +102,8 @@ impl Str {
         }
     }
 
-    /// Returns the bytes without a copy; an integer is formatted into `buffer`. O(1), O(digits) for integers.
+    /// Returns the bytes without a copy; an integer is formatted into `buffer`. O(1), O(digits) for
+    /// integers.
     #[inline]
     pub fn text<'a>(&'a self, buffer: &'a mut itoa::Buffer) -> &'a [u8] {
         match self {
@@ -144,14 +147,15 @@ impl Str {
         self.grown(bytes.len()).extend_from_slice(bytes);
     }
 
-    /// Writes `bytes` at `offset`, after zeros if the string is shorter, and makes it `raw`. O(length of `bytes` and
-    /// zeros) amortised.
+    /// Writes `bytes` at `offset`, after zeros if the string is shorter, and makes it `raw`.
+    /// O(length of `bytes` and zeros) amortised.
     pub fn overwrite(&mut self, offset: usize, bytes: &[u8]) {
         let end = offset + bytes.len();
         self.at_least(end)[offset..end].copy_from_slice(bytes);
     }
 
-    /// Creates a `raw` string of `len` zeros with room to grow. O(length), less if the system provides zeroed memory.
+    /// Creates a `raw` string of `len` zeros with room to grow. O(length), less if the system
+    /// provides zeroed memory.
     pub fn zeros(len: usize) -> Self {
         Self::from_vec(vec![0; len])
     }
@@ -161,8 +165,8 @@ impl Str {
         Self::Grown(Box::new(bytes).into())
     }
 
-    /// Returns the bytes for changes in place, padded with zeros to at least `len`, and makes the string `raw`.
-    /// O(zeros) amortised, O(length) the first time.
+    /// Returns the bytes for changes in place, padded with zeros to at least `len`, and makes the
+    /// string `raw`. O(zeros) amortised, O(length) the first time.
     pub fn at_least(&mut self, len: usize) -> &mut [u8] {
         let more = len.saturating_sub(self.len());
         let grown = self.grown(more);
@@ -172,14 +176,14 @@ impl Str {
         grown
     }
 
-    /// Returns the bytes as a vector for changes in place and makes the string `raw`. O(1) if it already is, otherwise
-    /// O(length).
+    /// Returns the bytes as a vector for changes in place and makes the string `raw`. O(1) if it
+    /// already is, otherwise O(length).
     pub fn raw(&mut self) -> &mut Vec<u8> {
         self.grown(0)
     }
 
-    /// Returns the bytes as a vector with room for `more` and makes the string `raw`. O(1) amortised if it already is,
-    /// otherwise O(length).
+    /// Returns the bytes as a vector with room for `more` and makes the string `raw`. O(1)
+    /// amortised if it already is, otherwise O(length).
     fn grown(&mut self, more: usize) -> &mut Vec<u8> {
         if !matches!(self, Self::Grown(_)) {
             let mut buffer = itoa::Buffer::new();

@@ -1,4 +1,5 @@
-//! A name inside a collection, in 24 bytes: a short one inline, a longer one in a box of exact size.
+//! A name inside a collection, in 24 bytes: a short one inline, a longer one in a box of exact
+//! size.
 
 use std::fmt;
 

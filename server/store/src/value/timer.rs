@@ -1,12 +1,14 @@
 //! A timer: a command that runs when the key's deadline comes.
 //!
-//! Ground rules: the deadline is the key's own, in its record; a timer without one is paused. What is here is the rest, in one
-//! boxed byte string, because most timers fire once and are many: the words of the command, and before them only the parts that
-//! a timer has. [`Plan`] is the same unpacked. The bytes are also what DUMP and snapshots have, so every text that comes from
-//! outside passes [`Timer::from_bytes`].
+//! Ground rules: the deadline is the key's own, in its record; a timer without one is paused. What
+//! is here is the rest, in one boxed byte string, because most timers fire once and are many: the
+//! words of the command, and before them only the parts that a timer has. [`Plan`] is the same
+//! unpacked. The bytes are also what DUMP and snapshots have, so every text that comes from outside
+//! passes [`Timer::from_bytes`].
 //!
-//! A repeating timer knows its *nominal* instant, that of the schedule; the deadline may differ from it by jitter, or because somebody has
-//! moved it. The next instant is computed from the nominal one, so nothing drifts.
+//! A repeating timer knows its *nominal* instant, that of the schedule; the deadline may differ
+//! from it by jitter, or because somebody has moved it. The next instant is computed from the
+//! nominal one, so nothing drifts.
 
 pub mod cron;
 pub mod schedule;

@@ -1,4 +1,5 @@
-//! Numbers and texts in the byte strings of small values: numbers have seven bits a byte, the lowest first; a text follows its length.
+//! Numbers and texts in the byte strings of small values: numbers have seven bits a byte, the
+//! lowest first; a text follows its length.
 
 /// What is left of the bytes.
 pub(super) struct Input<'a>(pub(super) &'a [u8]);

@@ -10,7 +10,8 @@ use crate::value::content::{Content, Facts, LARGE, PREALLOC_MAX, Unreadable, mil
 use crate::value::digest::Digest;
 use crate::value::keyed::Keyed;
 
-/// Base of the deadlines of a large hash: the earliest deadline is not known without a look at all fields.
+/// Base of the deadlines of a large hash: the earliest deadline is not known without a look at all
+/// fields.
 const DEADLINE_BASE: i64 = 0;
 
 impl Content for Hash {

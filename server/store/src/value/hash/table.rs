@@ -193,7 +193,8 @@ impl Table {
         Written::CREATED
     }
 
-    /// Sets a field's deadline and the timer armed for it. The field has no deadline, or one with the same timer.
+    /// Sets a field's deadline and the timer armed for it. The field has no deadline, or one with
+    /// the same timer.
     pub(crate) fn set_deadline(&mut self, id: u32, deadline: u64, timer: u32) {
         let field = self.fields.get_mut(id);
         self.with_deadline += usize::from(field.deadline == NEVER);
@@ -218,7 +219,8 @@ impl Table {
         field
     }
 
-    /// Arms a timer for each deadline: `arm` gets a field's index and deadline, and returns the timer.
+    /// Arms a timer for each deadline: `arm` gets a field's index and deadline, and returns the
+    /// timer.
     pub(crate) fn arm_all(&mut self, mut arm: impl FnMut(u32, u64) -> u32) {
         if self.with_deadline == 0 {
             return;

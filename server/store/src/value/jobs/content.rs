@@ -1,4 +1,5 @@
-//! Queues of jobs as the keyspace and snapshots see them. A snapshot has what the queue is, then each job.
+//! Queues of jobs as the keyspace and snapshots see them. A snapshot has what the queue is, then
+//! each job.
 
 use punctual_rdb::{Encoder, Kind, Own, OwnParts, Source};
 

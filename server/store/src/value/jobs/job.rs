@@ -1,7 +1,8 @@
 //! One job: a fixed part that changes with its state, and one boxed byte string with the rest.
 //!
-//! The bytes are the ID, the options that differ from the defaults, and the payload. [`Details`] is the same unpacked. A job as
-//! snapshots, DUMP and the log of changes have it is [`Job::write`]: so whoever reads one, also from outside, passes [`Job::read`].
+//! The bytes are the ID, the options that differ from the defaults, and the payload. [`Details`] is
+//! the same unpacked. A job as snapshots, DUMP and the log of changes have it is [`Job::write`]: so
+//! whoever reads one, also from outside, passes [`Job::read`].
 
 use crate::hash_table::Hash;
 use crate::value::keyed::{Element, hash_of};
@@ -28,7 +29,8 @@ pub const ERROR_MAX: usize = 1024;
 pub enum State {
     /// Waits for its due time, `at`.
     Waiting,
-    /// Its due time, `at`, has come. Only a note of what is in which order: written as [`State::Waiting`].
+    /// Its due time, `at`, has come. Only a note of what is in which order: written as
+    /// [`State::Waiting`].
     Ready,
     /// A worker has it until `at`.
     Leased,
@@ -75,7 +77,8 @@ enum Options {
 pub(super) const JOB_BYTES: usize = size_of::<Option<Job>>();
 const _: () = assert!(JOB_BYTES == 48);
 
-/// Waiting time between two attempts: the base, doubled with each attempt, up to the maximum, less the jitter.
+/// Waiting time between two attempts: the base, doubled with each attempt, up to the maximum, less
+/// the jitter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
     /// After the first attempt.
@@ -333,8 +336,8 @@ impl Job {
         from.0
     }
 
-    /// Returns when the job is due again after its attempt has ended at `ended_ms`. A function of the job alone, jitter included:
-    /// whoever has the same job comes to the same time.
+    /// Returns when the job is due again after its attempt has ended at `ended_ms`. A function of
+    /// the job alone, jitter included: whoever has the same job comes to the same time.
     pub fn due_after(&self, ended_ms: u64) -> u64 {
         let Some(backoff) = self.details().backoff else {
             return ended_ms;

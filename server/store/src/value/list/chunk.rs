@@ -1,8 +1,9 @@
-//! A piece of a list: consecutive listpack entries with spare room on either side, or one large text.
+//! A piece of a list: consecutive listpack entries with spare room on either side, or one large
+//! text.
 //!
-//! Ground rules: `start..end` of the buffer holds `count` whole entries in order. Positions are byte offsets into
-//! [`Chunk::entries`]. A plain chunk is one text, which fills the buffer; it has no entries and a count of 1. Spare
-//! room makes a push O(length) at either end.
+//! Ground rules: `start..end` of the buffer holds `count` whole entries in order. Positions are
+//! byte offsets into [`Chunk::entries`]. A plain chunk is one text, which fills the buffer; it has
+//! no entries and a count of 1. Spare room makes a push O(length) at either end.
 
 use std::ops::Range;
 
@@ -140,8 +141,8 @@ impl Chunk {
         }
     }
 
-    /// Returns the start of the entry with this number, or the end of the last one for the count. O(number), from the
-    /// nearer end.
+    /// Returns the start of the entry with this number, or the end of the last one for the count.
+    /// O(number), from the nearer end.
     #[inline]
     pub(super) fn offset(&self, number: usize) -> usize {
         let entries = self.entries();
@@ -166,7 +167,8 @@ impl Chunk {
         start..start + listpack::entry_len_at(self.entries(), start).unwrap_or_default()
     }
 
-    /// Pushes an element at an end; a buffer below `most` bytes may double up to that size. O(length) amortised.
+    /// Pushes an element at an end; a buffer below `most` bytes may double up to that size.
+    /// O(length) amortised.
     #[inline]
     pub(super) fn push(&mut self, end: End, element: Element<'_>, most: usize) {
         let len = element.entry_len();
@@ -202,7 +204,8 @@ impl Chunk {
     pub(super) fn make_room(&mut self, end: End, need: usize, most: usize) {
         let (len, capacity) = (self.len(), self.bytes.len());
         let total = len + need;
-        // A move costs O(entries), so it must gain room in proportion, unless the buffer has its largest size.
+        // A move costs O(entries), so it must gain room in proportion, unless the buffer has its
+        // largest size.
         let stays = total <= capacity && (total + capacity / 4 <= capacity || capacity >= most);
         let start = if stays {
             // The other side keeps half, since elements may arrive there as well.
@@ -254,7 +257,8 @@ impl Chunk {
         }
     }
 
-    /// Removes `number` elements from an end without moving the others. O(number), from the nearer end.
+    /// Removes `number` elements from an end without moving the others. O(number), from the nearer
+    /// end.
     #[inline]
     pub(super) fn drop_end(&mut self, end: End, number: usize) {
         if number >= self.count() {
@@ -321,7 +325,8 @@ impl Chunk {
         self.count -= 1;
     }
 
-    /// Replaces an entry with an element. O(1) if the lengths are equal, otherwise O(bytes on the shorter side).
+    /// Replaces an entry with an element. O(1) if the lengths are equal, otherwise O(bytes on the
+    /// shorter side).
     pub(super) fn replace(&mut self, entry: Range<usize>, element: Element<'_>, most: usize) {
         if entry.len() == element.entry_len() {
             let start = self.start as usize;
@@ -336,8 +341,8 @@ impl Chunk {
         }
     }
 
-    /// Removes at most `most` elements with this text, from an end on. Returns their number. `found` is scratch space.
-    /// O(entries).
+    /// Removes at most `most` elements with this text, from an end on. Returns their number.
+    /// `found` is scratch space. O(entries).
     pub(super) fn remove_all(
         &mut self,
         text: &[u8],
@@ -376,7 +381,8 @@ impl Chunk {
         }
     }
 
-    /// Collects the ranges of at most `most` entries with this text, from an end on, in ascending order.
+    /// Collects the ranges of at most `most` entries with this text, from an end on, in ascending
+    /// order.
     fn find_all(&self, text: &[u8], from: End, most: usize, found: &mut Vec<Range<usize>>) {
         let entries = self.entries();
         match from {

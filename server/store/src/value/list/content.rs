@@ -1,8 +1,10 @@
-//! Lists as the keyspace and snapshots see them. A snapshot walks piece by piece while the list changes.
+//! Lists as the keyspace and snapshots see them. A snapshot walks piece by piece while the list
+//! changes.
 //!
-//! [`UnwrittenPieces`] has the numbers of the pieces that have not changed, and copies of the other pieces. Every change
-//! of a piece calls [`List::before_change`] first. An inserted or removed piece shifts the numbers of the pieces after
-//! it. Early copies cost the memory of the pieces that changed.
+//! [`UnwrittenPieces`] has the numbers of the pieces that have not changed, and copies of the other
+//! pieces. Every change of a piece calls [`List::before_change`] first. An inserted or removed
+//! piece shifts the numbers of the pieces after it. Early copies cost the memory of the pieces that
+//! changed.
 
 use punctual_rdb::{Encoder, Kind, Node, Nodes, Source};
 

@@ -1,4 +1,5 @@
-//! Changes in the middle of a list: a piece that grows too large is split, small neighbours are joined.
+//! Changes in the middle of a list: a piece that grows too large is split, small neighbours are
+//! joined.
 
 use punctual_rdb::listpack::Element;
 
@@ -8,8 +9,8 @@ use super::search::Position;
 use super::{End, List};
 
 impl List {
-    /// Inserts an element before (towards the head) or after another one. O(bytes of a piece), and O(pieces) for a
-    /// split.
+    /// Inserts an element before (towards the head) or after another one. O(bytes of a piece), and
+    /// O(pieces) for a split.
     pub fn insert(&mut self, beside: &Position, side: End, text: &[u8], piece: PieceSize) {
         self.grow_for(text, piece);
         let at = match side {
@@ -19,8 +20,8 @@ impl List {
         self.insert_at(beside.chunk, at, text, piece);
     }
 
-    /// Replaces the element at `index`. Returns false if there is none. O(pieces before it), from the nearer end, and
-    /// O(bytes of a piece).
+    /// Replaces the element at `index`. Returns false if there is none. O(pieces before it), from
+    /// the nearer end, and O(bytes of a piece).
     pub fn set(&mut self, index: usize, text: &[u8], piece: PieceSize) -> bool {
         let Some((number, within)) = self.locate(index) else {
             return false;
@@ -51,7 +52,8 @@ impl List {
         true
     }
 
-    /// Removes at most `most` elements with this text, from an end on. Returns their number. O(elements).
+    /// Removes at most `most` elements with this text, from an end on. Returns their number.
+    /// O(elements).
     pub fn remove(&mut self, text: &[u8], from: End, most: usize, piece: PieceSize) -> usize {
         let mut found = Vec::new();
         let mut removed = 0;
@@ -100,8 +102,8 @@ impl List {
         }
     }
 
-    /// Inserts an element at `at` of a piece: into the piece if it has room, else into a neighbour, else between two
-    /// halves.
+    /// Inserts an element at `at` of a piece: into the piece if it has room, else into a neighbour,
+    /// else between two halves.
     fn insert_at(&mut self, number: usize, at: usize, text: &[u8], piece: PieceSize) {
         let element = Element::of(text);
         let most = piece.bytes();
@@ -190,8 +192,8 @@ impl List {
         }
     }
 
-    /// Joins a piece with the next one if both together are at most half a piece, so that the result is not soon split
-    /// again. O(pieces) for a join.
+    /// Joins a piece with the next one if both together are at most half a piece, so that the
+    /// result is not soon split again. O(pieces) for a join.
     fn join(&mut self, number: usize, piece: PieceSize) {
         if number + 1 >= self.chunk_count() {
             return;

@@ -19,8 +19,8 @@ pub struct PieceSize {
 }
 
 impl PieceSize {
-    /// Creates the limit from the directive: a number of elements if positive, otherwise 4 KiB for -1 up to 64 KiB for
-    /// -5.
+    /// Creates the limit from the directive: a number of elements if positive, otherwise 4 KiB for
+    /// -1 up to 64 KiB for -5.
     #[inline]
     pub const fn of(directive: i64) -> Self {
         if directive >= 0 {
@@ -60,8 +60,8 @@ impl PieceSize {
         entries_len.saturating_add(LISTPACK_OVERHEAD) <= self.bytes && count <= self.count
     }
 
-    /// Returns true if `count` entries of `entries_len` bytes in total are at most half a piece. A limit in elements
-    /// ignores the bytes.
+    /// Returns true if `count` entries of `entries_len` bytes in total are at most half a piece. A
+    /// limit in elements ignores the bytes.
     #[inline]
     pub const fn half_holds(self, entries_len: usize, count: usize) -> bool {
         if self.count == usize::MAX {
@@ -71,7 +71,8 @@ impl PieceSize {
         }
     }
 
-    /// Returns true if a piece of `count` entries and `entries_len` bytes has room for another text of this length.
+    /// Returns true if a piece of `count` entries and `entries_len` bytes has room for another text
+    /// of this length.
     #[inline]
     pub const fn takes(self, entries_len: usize, count: usize, text_len: usize) -> bool {
         !self.is_large(text_len) && self.holds(entries_len + text_len + ENTRY_OVERHEAD, count + 1)

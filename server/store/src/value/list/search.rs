@@ -34,8 +34,8 @@ impl List {
         None
     }
 
-    /// Visits the indices of the elements with this text among the first `most` elements from an end on, in that order,
-    /// until `visit` returns false. O(elements).
+    /// Visits the indices of the elements with this text among the first `most` elements from an
+    /// end on, in that order, until `visit` returns false. O(elements).
     pub fn each_match(
         &self,
         text: &[u8],
@@ -85,7 +85,8 @@ impl List {
     }
 }
 
-/// Visits the numbers of the elements with this text in a piece. Returns false as soon as `visit` does.
+/// Visits the numbers of the elements with this text in a piece. Returns false as soon as `visit`
+/// does.
 fn each_in(chunk: &Chunk, text: &[u8], mut visit: impl FnMut(usize) -> bool) -> bool {
     if let Some(own) = chunk.text() {
         return own != text || visit(0);

@@ -65,7 +65,8 @@ fn end() -> impl Strategy<Value = End> {
     prop_oneof![Just(End::Head), Just(End::Tail)]
 }
 
-/// Mostly short texts with many duplicates, and sometimes one above the limit of a small piece or of any piece.
+/// Mostly short texts with many duplicates, and sometimes one above the limit of a small piece or
+/// of any piece.
 fn element() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         6 => "[a-d]".prop_map(String::into_bytes),

@@ -25,8 +25,8 @@ impl List {
         self.walk(0, End::Tail)
     }
 
-    /// Iterates towards an end from the element at `index` on; returns an empty iterator if there is none. O(pieces
-    /// before it), from the nearer end, and O(elements of a piece).
+    /// Iterates towards an end from the element at `index` on; returns an empty iterator if there
+    /// is none. O(pieces before it), from the nearer end, and O(elements of a piece).
     pub fn walk(&self, index: usize, towards: End) -> Walk<'_> {
         let mut walk = Walk {
             list: self,

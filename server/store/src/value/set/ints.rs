@@ -1,7 +1,8 @@
-//! Integers in ascending order, each as wide as the widest one requires: Redis's intset, byte for byte.
+//! Integers in ascending order, each as wide as the widest one requires: Redis's intset, byte for
+//! byte.
 //!
-//! The header has two little-endian words, the width in bytes (2, 4 or 8) and the count. The little-endian integers
-//! follow. The width grows when an integer requires it, and never shrinks.
+//! The header has two little-endian words, the width in bytes (2, 4 or 8) and the count. The
+//! little-endian integers follow. The width grows when an integer requires it, and never shrinks.
 
 use std::fmt;
 
@@ -110,7 +111,8 @@ impl Ints {
         (!self.is_empty()).then(|| (self.get(0), self.get(self.len() - 1)))
     }
 
-    /// Returns the position of `value`, or the position to insert it at as an error. O(log n); O(1) beyond either end.
+    /// Returns the position of `value`, or the position to insert it at as an error. O(log n); O(1)
+    /// beyond either end.
     #[inline]
     pub fn search(&self, value: i64) -> Result<usize, usize> {
         let Some((first, last)) = self.ends() else {

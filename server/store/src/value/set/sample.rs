@@ -10,8 +10,8 @@ use crate::random::drawn;
 use crate::value::keyed::Element as _;
 use crate::value::packed::Packed;
 
-/// Selects `count` of a known number of items in one pass, each selection with equal probability (Knuth, "The Art of
-/// Computer Programming", 3.4.2, algorithm S).
+/// Selects `count` of a known number of items in one pass, each selection with equal probability
+/// (Knuth, "The Art of Computer Programming", 3.4.2, algorithm S).
 struct Selection<R> {
     remaining: usize,
     wanted: usize,
@@ -29,8 +29,8 @@ impl<R: FnMut(u32) -> u32> Selection<R> {
 }
 
 impl Set {
-    /// Returns a random member and its position. O(1) on average, O(members / 256) in a table that has lost nearly all
-    /// its members, O(bytes) in a listpack.
+    /// Returns a random member and its position. O(1) on average, O(members / 256) in a table that
+    /// has lost nearly all its members, O(bytes) in a listpack.
     pub fn pick(&self, mut random: impl FnMut(u32) -> u32) -> Option<(Spot, Element<'_>)> {
         if self.is_empty() {
             return None;
@@ -52,8 +52,8 @@ impl Set {
         }
     }
 
-    /// Visits `count` distinct random members, or all if there are not more. The order is arbitrary but not random.
-    /// O(count) in a table, O(members) in compact forms.
+    /// Visits `count` distinct random members, or all if there are not more. The order is arbitrary
+    /// but not random. O(count) in a table, O(members) in compact forms.
     pub fn sample<'a>(
         &'a self,
         count: usize,
@@ -83,8 +83,8 @@ impl Set {
         self.iter().filter(|_| draw.select_next()).for_each(visit);
     }
 
-    /// Removes `count` random members and visits them in no particular order. A table with few members left may become
-    /// compact. O(count) in a table, O(members) in compact forms.
+    /// Removes `count` random members and visits them in no particular order. A table with few
+    /// members left may become compact. O(count) in a table, O(members) in compact forms.
     ///
     /// # Panics
     /// If the set has no more than `count` members.

@@ -161,8 +161,8 @@ fn a_table_of_few_integers_converts_to_ints() {
     assert_eq!(set.encoding(), "hashtable", "a member is not an integer");
 }
 
-/// Checks that each of `len` items was drawn about equally often, within 6 standard deviations: a fair draw fails about
-/// once in 10^7 runs.
+/// Checks that each of `len` items was drawn about equally often, within 6 standard deviations: a
+/// fair draw fails about once in 10^7 runs.
 fn assert_uniform(counts: &BTreeMap<Vec<u8>, u32>, len: usize, draws: u32) {
     let chance = 1.0 / len as f64;
     let mean = f64::from(draws) * chance;

@@ -53,8 +53,8 @@ impl Content for Stream {
         size_of::<Self>() + blocks + groups + aside + self.idempotence_bytes()
     }
 
-    /// Estimates the number of allocations as Redis does: blocks, groups and pending entries, of which the first group has as
-    /// many as each other one.
+    /// Estimates the number of allocations as Redis does: blocks, groups and pending entries, of
+    /// which the first group has as many as each other one.
     fn drops_late(&self) -> bool {
         let first = self.groups.values().next();
         let pending = first.map_or(0, |group| group.pending().len());

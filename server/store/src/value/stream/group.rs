@@ -1,6 +1,8 @@
-//! Consumer groups: entries that were delivered and not acknowledged, in the order of their IDs and for each consumer.
+//! Consumer groups: entries that were delivered and not acknowledged, in the order of their IDs and
+//! for each consumer.
 //!
-//! A pending entry names its consumer by a small number, which stays the same until the consumer is deleted.
+//! A pending entry names its consumer by a small number, which stays the same until the consumer is
+//! deleted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -124,7 +126,8 @@ impl Group {
         })
     }
 
-    /// Returns the time of a delivery at `now`, in unix ms. A lease begins at the next millisecond, so that it never ends early.
+    /// Returns the time of a delivery at `now`, in unix ms. A lease begins at the next millisecond,
+    /// so that it never ends early.
     pub fn delivery_ms(&self, now: Now) -> u64 {
         match self.lease() {
             Some(_) => now.base_ms(),
@@ -220,7 +223,8 @@ impl Group {
         consumer.pending.len()
     }
 
-    /// Adds a pending entry, or gives it to another consumer. O(1) if it is the last one, else O(log n).
+    /// Adds a pending entry, or gives it to another consumer. O(1) if it is the last one, else
+    /// O(log n).
     pub fn assign(&mut self, entry: Pending) {
         let before = self.pending.insert(entry);
         self.note(before, Some(entry));

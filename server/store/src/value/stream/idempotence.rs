@@ -1,9 +1,10 @@
-//! Idempotent additions (XADD's IDMP and IDMPAUTO, Redis 8.6): a producer names a message, and names it again when it cannot know whether it
-//! was added.
+//! Idempotent additions (XADD's IDMP and IDMPAUTO, Redis 8.6): a producer names a message, and
+//! names it again when it cannot know whether it was added.
 //!
-//! As in Redis, the age of a message counts from the milliseconds of its entry's ID, whether the entry is still there or not. So the
-//! messages of a replica and of a reloaded stream end at the same time, and need no time of their own. A message that is over is not
-//! found; it is dropped by the stream's timer, once a second at most, or by the next message.
+//! As in Redis, the age of a message counts from the milliseconds of its entry's ID, whether the
+//! entry is still there or not. So the messages of a replica and of a reloaded stream end at the
+//! same time, and need no time of their own. A message that is over is not found; it is dropped by
+//! the stream's timer, once a second at most, or by the next message.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -73,7 +74,8 @@ impl Idempotence {
         (self.over_ms(id) > now_ms).then_some(id)
     }
 
-    /// Remembers a message, in place of the producer's oldest one if it has too many. O(log messages).
+    /// Remembers a message, in place of the producer's oldest one if it has too many. O(log
+    /// messages).
     pub fn record(&mut self, producer: &[u8], message: &[u8], id: Id, now_ms: u64) {
         self.drop_over(now_ms, 2);
         if let Some(before) = self
@@ -129,7 +131,8 @@ impl Idempotence {
         dropped
     }
 
-    /// Returns the time at which messages are dropped: at a whole second, so that a timer fires once for many.
+    /// Returns the time at which messages are dropped: at a whole second, so that a timer fires
+    /// once for many.
     pub(super) fn next_drop_ms(&self) -> Option<u64> {
         let first = self.order.first()?;
         Some(self.over_ms(first.0).div_ceil(1000).saturating_mul(1000))
@@ -149,7 +152,8 @@ impl Idempotence {
         messages.chain(producers).sum()
     }
 
-    /// Returns the words of a snapshot: settings, counts, and the messages of each producer as a command in RESP.
+    /// Returns the words of a snapshot: settings, counts, and the messages of each producer as a
+    /// command in RESP.
     pub(super) fn words(&self) -> impl Iterator<Item = Vec<u8>> {
         let mut messages = Vec::new();
         for (name, producer) in &self.producers {

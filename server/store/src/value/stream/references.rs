@@ -1,7 +1,7 @@
 //! References: which entries consumer groups still need.
 //!
-//! An entry is *referenced* while a group has not read it yet, or has it pending. A pending entry may outlive its entry in the
-//! stream; then it is a dangling reference.
+//! An entry is *referenced* while a group has not read it yet, or has it pending. A pending entry
+//! may outlive its entry in the stream; then it is a dangling reference.
 
 use super::{Bound, Id, Stream, Trim};
 
@@ -12,7 +12,8 @@ impl Stream {
         groups.any(|group| id > group.last_id || group.pending().get(id).is_some())
     }
 
-    /// Acknowledges an entry in every group that has it pending. Returns their names. O(groups · log pending).
+    /// Acknowledges an entry in every group that has it pending. Returns their names. O(groups ·
+    /// log pending).
     pub fn acknowledge_everywhere(&mut self, id: Id) -> Vec<Box<[u8]>> {
         let groups = self.groups.iter_mut();
         groups
@@ -20,8 +21,8 @@ impl Stream {
             .collect()
     }
 
-    /// Acknowledges every entry from `start` on and before the stream's first one. Returns them by group. O(n log pending) for n
-    /// of them.
+    /// Acknowledges every entry from `start` on and before the stream's first one. Returns them by
+    /// group. O(n log pending) for n of them.
     pub fn acknowledge_trimmed(&mut self, start: Id) -> Vec<(Box<[u8]>, Vec<Id>)> {
         let end = match self.is_empty() {
             true => self.last_id().next().unwrap_or(Id::MAX),
@@ -41,8 +42,8 @@ impl Stream {
         all
     }
 
-    /// Removes the oldest entries that are not referenced, as far as `trim` says. Returns them. O(entries that are looked at ·
-    /// groups · log pending).
+    /// Removes the oldest entries that are not referenced, as far as `trim` says. Returns them.
+    /// O(entries that are looked at · groups · log pending).
     pub fn trim_unreferenced(&mut self, trim: Trim) -> Vec<Id> {
         // Entries behind this one were not read by every group.
         let read = self.groups.values().map(|group| group.last_id).min();

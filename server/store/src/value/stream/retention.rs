@@ -1,7 +1,7 @@
 //! Retention: how long, and up to which number, a stream keeps its entries (XRETAIN).
 //!
-//! The age of an entry counts from the milliseconds of its ID. An entry with an ID in the future is young until then, and so are
-//! the entries behind it, because IDs only grow.
+//! The age of an entry counts from the milliseconds of its ID. An entry with an ID in the future is
+//! young until then, and so are the entries behind it, because IDs only grow.
 
 use super::{Bound, Group, Id, Stream, Trim};
 use crate::time::Now;
@@ -43,14 +43,16 @@ impl Stream {
         first_over.map(|_| Id::new(now.read_ms() - age_max_ms + 1, 0))
     }
 
-    /// Returns whether there is an entry behind `id` that is not too old. O(deleted entries at the end).
+    /// Returns whether there is an entry behind `id` that is not too old. O(deleted entries at the
+    /// end).
     pub fn shows_after(&self, id: Id, now: Now) -> bool {
         let last = self.last_entry_id();
         last.is_some_and(|last| last > id && self.floor(now).is_none_or(|floor| last >= floor))
     }
 
-    /// Returns whether a reader of `group` may take over a pending entry; see [`Timeline::claimable`](super::Timeline::claimable). O(1)
-    /// and the entries that were deleted while they were pending.
+    /// Returns whether a reader of `group` may take over a pending entry; see
+    /// [`Timeline::claimable`](super::Timeline::claimable). O(1) and the entries that were deleted
+    /// while they were pending.
     pub fn has_claimable(&self, group: &Group, now: Now, min_idle_ms: Option<u64>) -> bool {
         let Some(timeline) = group.timeline() else {
             // The first reader that claims has a timeline made; it looks at all entries.
@@ -83,8 +85,9 @@ impl Stream {
         self.len() - before
     }
 
-    /// Removes entries before `floor`, at most `blocks` whole blocks and the entries of one more. Returns their number, and a
-    /// lower bound of the IDs that are left. O(blocks + entries of a block).
+    /// Removes entries before `floor`, at most `blocks` whole blocks and the entries of one more.
+    /// Returns their number, and a lower bound of the IDs that are left. O(blocks + entries of a
+    /// block).
     pub(crate) fn trim_aged(&mut self, floor: Id, blocks: usize) -> (u64, Id) {
         let kept = self.blocks.get(blocks).map(punctual_rdb::stream::Block::id);
         let bound = kept.map_or(floor, |id| id.min(floor));

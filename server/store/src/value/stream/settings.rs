@@ -1,9 +1,11 @@
 //! What few streams have, behind one pointer: settings, their timer, and a snapshot's walk.
 //!
-//! Settings are written as words: in snapshots as the field [`SETTINGS_FIELD`](crate::value::SETTINGS_FIELD) before the stream's record, which redis-server passes over, and in
-//! DUMP's payload under a type of its own. The words are `MAXAGE ms`, `MAXLEN n`, and for each group with a lease
-//! `LEASE group ms max-deliveries dead-letter-stream`, where 0 and an empty name stand for none; and `IDMP duration maxsize added duplicates
-//! messages`. They are encoded as a command in RESP.
+//! Settings are written as words: in snapshots as the field
+//! [`SETTINGS_FIELD`](crate::value::SETTINGS_FIELD) before the stream's record, which redis-server
+//! passes over, and in DUMP's payload under a type of its own. The words are `MAXAGE ms`, `MAXLEN
+//! n`, and for each group with a lease `LEASE group ms max-deliveries dead-letter-stream`, where 0
+//! and an empty name stand for none; and `IDMP duration maxsize added duplicates messages`. They
+//! are encoded as a command in RESP.
 
 use punctual_resp::{Limits, Parser, encode_command};
 
@@ -102,7 +104,8 @@ impl Stream {
         }
     }
 
-    /// Returns the time at which an entry is too old, a lease ends or messages are dropped, in unix ms. O(groups · log pending).
+    /// Returns the time at which an entry is too old, a lease ends or messages are dropped, in unix
+    /// ms. O(groups · log pending).
     pub(crate) fn next_deadline(&self) -> Option<u64> {
         let aside = self.aside.as_ref()?;
         let leases = aside.timelines.then(|| {
@@ -149,7 +152,8 @@ impl Stream {
         })
     }
 
-    /// Applies settings that [`Stream::written_settings`] has returned. Returns `None` if they are not understood.
+    /// Applies settings that [`Stream::written_settings`] has returned. Returns `None` if they are
+    /// not understood.
     pub(super) fn read_settings(&mut self, text: &[u8]) -> Option<()> {
         let mut parser = Parser::new();
         let words = parser.parse(text, &Limits::default()).ok()??.args;

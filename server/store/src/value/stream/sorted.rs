@@ -1,7 +1,9 @@
-//! A map from IDs, or other keys, to small records, for keys that mostly grow: pieces of sorted records.
+//! A map from IDs, or other keys, to small records, for keys that mostly grow: pieces of sorted
+//! records.
 //!
-//! A record at the end is appended in O(1) and leaves full pieces behind; the first record is removed in O(1). Any other
-//! change moves at most half a piece. Seeks are binary searches over pieces and in a piece.
+//! A record at the end is appended in O(1) and leaves full pieces behind; the first record is
+//! removed in O(1). Any other change moves at most half a piece. Seeks are binary searches over
+//! pieces and in a piece.
 
 use std::collections::VecDeque;
 
@@ -97,8 +99,8 @@ impl<T: Identified> Sorted<T> {
         self.pieces.get_mut(at)?.get_mut(number)
     }
 
-    /// Adds a record, or replaces the one with its ID. Returns the replaced one. O(1) at the end, else O(log n) and
-    /// half a piece.
+    /// Adds a record, or replaces the one with its ID. Returns the replaced one. O(1) at the end,
+    /// else O(log n) and half a piece.
     pub fn insert(&mut self, record: T) -> Option<T> {
         let id = record.id();
         if self.last().is_none_or(|last| last.id() < id) {

@@ -1,13 +1,17 @@
-//! The pending entries of a group in the order of their deliveries: which leases end when, and who may claim what.
+//! The pending entries of a group in the order of their deliveries: which leases end when, and who
+//! may claim what.
 //!
-//! Ground rules: a group has a timeline only if it has a lease, or if a reader has claimed entries by their idle time (XREADGROUP
-//! CLAIM). Every change of a pending entry passes [`Group`](super::Group), which keeps the timeline exact, so nothing
-//! here is stale and no heap needs cleaning. Deliveries come in the order of time and end in it, so both ends of [`Sorted`] are where the
-//! work is: O(1) for an entry that is delivered, O(log n) for one that is acknowledged before older ones.
+//! Ground rules: a group has a timeline only if it has a lease, or if a reader has claimed entries
+//! by their idle time (XREADGROUP CLAIM). Every change of a pending entry passes
+//! [`Group`](super::Group), which keeps the timeline exact, so nothing here is stale and no heap
+//! needs cleaning. Deliveries come in the order of time and end in it, so both ends of [`Sorted`]
+//! are where the work is: O(1) for an entry that is delivered, O(log n) for one that is
+//! acknowledged before older ones.
 //!
-//! A lease that has ended does not change the entry: it stays pending at its consumer, who may still acknowledge it, until another
-//! reader takes it over. Entries on their last delivery are apart: they wait for the dead-letter stream, and no reader is given them.
-//! `told_ms` is the time up to which waiting readers were told of entries, so that an entry that nobody takes fires once.
+//! A lease that has ended does not change the entry: it stays pending at its consumer, who may
+//! still acknowledge it, until another reader takes it over. Entries on their last delivery are
+//! apart: they wait for the dead-letter stream, and no reader is given them. `told_ms` is the time
+//! up to which waiting readers were told of entries, so that an entry that nobody takes fires once.
 
 use punctual_rdb::stream::StreamId as Id;
 use smallvec::SmallVec;
@@ -72,7 +76,8 @@ pub struct Timeline {
     pub(crate) claims: SmallVec<[u64; 1]>,
     /// Unix ms up to which waiting readers were told of entries.
     told_ms: u64,
-    /// Unix ms before which nothing moves to the dead-letter stream: the last attempt has failed, or is under way.
+    /// Unix ms before which nothing moves to the dead-letter stream: the last attempt has failed,
+    /// or is under way.
     pub(crate) retry_ms: u64,
 }
 
@@ -164,7 +169,8 @@ impl Timeline {
         open.chain(last).chain(dead).min()
     }
 
-    /// Returns the time at which the first entry of which nobody was told is due, `ms` after its delivery.
+    /// Returns the time at which the first entry of which nobody was told is due, `ms` after its
+    /// delivery.
     fn next_untold(&self, entries: &Sorted<Delivered>, ms: u64) -> Option<u64> {
         let due = |entry: &Delivered| entry.at_ms.saturating_add(ms);
         let first = due(entries.first()?);
@@ -205,8 +211,8 @@ impl Timeline {
         self.told_ms = self.told_ms.max(now.read_ms());
     }
 
-    /// Iterates over the entries that a reader may take over: leases that have ended, and with `min_idle_ms` entries that have been
-    /// idle for that long, in the order of their deliveries.
+    /// Iterates over the entries that a reader may take over: leases that have ended, and with
+    /// `min_idle_ms` entries that have been idle for that long, in the order of their deliveries.
     pub fn claimable(&self, now: Now, min_idle_ms: Option<u64>) -> impl Iterator<Item = Delivered> {
         let lease_ms = self.lease.as_ref().map(|lease| lease.ms);
         let lapsed = move |entry: &Delivered| {

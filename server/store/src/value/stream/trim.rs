@@ -23,7 +23,8 @@ pub struct Trim {
 }
 
 impl Stream {
-    /// Removes the oldest entries. Returns their number. O(removed blocks, and entries of one block).
+    /// Removes the oldest entries. Returns their number. O(removed blocks, and entries of one
+    /// block).
     pub fn trim(&mut self, trim: Trim) -> u64 {
         let mut removed = 0;
         while let Some(block) = self.blocks.front() {

@@ -66,7 +66,8 @@ impl<'a> Iterator for WalkBack<'a> {
 }
 
 impl Stream {
-    /// Iterates over the entries from `start` to `end`, both included. O(log blocks + entries of a block) to begin.
+    /// Iterates over the entries from `start` to `end`, both included. O(log blocks + entries of a
+    /// block) to begin.
     pub fn range(&self, start: Id, end: Id) -> Walk<'_> {
         let first = self.blocks.partition_point(|block| block.last_id() < start);
         let mut blocks = self.blocks.range(first..);

@@ -1,18 +1,21 @@
-//! Cron expressions: five fields (minute, hour, day of month, month, day of week), six with seconds in front, or a name
-//! such as `@daily`.
+//! Cron expressions: five fields (minute, hour, day of month, month, day of week), six with seconds
+//! in front, or a name such as `@daily`.
 //!
-//! A field is a list of values, ranges and steps: `*`, `5`, `1-5`, `*/15`, `10-50/20`, `MON-FRI`, `JAN,JUL`. Sunday is 0
-//! and 7. If both days are restricted, either is enough, as in every cron since Vixie's. `L` as a day of the month is its last day.
+//! A field is a list of values, ranges and steps: `*`, `5`, `1-5`, `*/15`, `10-50/20`, `MON-FRI`,
+//! `JAN,JUL`. Sunday is 0 and 7. If both days are restricted, either is enough, as in every cron
+//! since Vixie's. `L` as a day of the month is its last day.
 //!
-//! Summer time: an expression whose hours are all hours follows elapsed time, so "every ten minutes" is never early or late.
-//! Any other names times of the day. One that the change to summer time leaves out happens at the first instant after the gap;
-//! one that occurs twice happens once, at its first.
+//! Summer time: an expression whose hours are all hours follows elapsed time, so "every ten
+//! minutes" is never early or late. Any other names times of the day. One that the change to summer
+//! time leaves out happens at the first instant after the gap; one that occurs twice happens once,
+//! at its first.
 
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::{AmbiguousOffset, TimeZone, TimeZoneDatabase};
 use jiff::{Timestamp, ToSpan as _};
 
-/// Number of days that are looked at for the next match: 29 February on a given day of the week comes within 40 years.
+/// Number of days that are looked at for the next match: 29 February on a given day of the week
+/// comes within 40 years.
 const DAYS_MAX: u32 = 366 * 41;
 
 /// A time zone.
@@ -342,7 +345,8 @@ impl Cron {
     }
 }
 
-/// Longest time that a change of the offset has ever left out, in seconds: a day, when Samoa crossed the date line.
+/// Longest time that a change of the offset has ever left out, in seconds: a day, when Samoa
+/// crossed the date line.
 const GAP_MAX: i64 = 86_400;
 
 #[cfg(test)]

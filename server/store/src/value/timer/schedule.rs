@@ -1,6 +1,7 @@
 //! When a timer repeats: every so often, or by a cron expression.
 //!
-//! Everything takes the instant; zones come from the tables that are compiled in, so no file and no clock is read.
+//! Everything takes the instant; zones come from the tables that are compiled in, so no file and no
+//! clock is read.
 
 use super::cron::{Cron, Zone};
 use super::{Input, write_number, write_text};
@@ -165,7 +166,8 @@ impl Repeat {
         .collect()
     }
 
-    /// Decides at `now_ms` about a timer with this deadline, which has come. `runs` is the number of runs before.
+    /// Decides at `now_ms` about a timer with this deadline, which has come. `runs` is the number
+    /// of runs before.
     pub fn decide(&self, now_ms: u64, deadline_ms: u64, runs: u64) -> Decision {
         // Somebody has moved the run to later: the instants that it has passed belong to it.
         let moved = deadline_ms > self.nominal_ms.saturating_add(self.jitter_ms);

@@ -56,7 +56,8 @@ fn order(a: (f64, &[u8]), b: (f64, &[u8])) -> Ordering {
 }
 
 impl Pairs {
-    /// Wraps pairs with distinct names in order. Returns `None` for anything else. O(n²) in pairs, which are few.
+    /// Wraps pairs with distinct names in order. Returns `None` for anything else. O(n²) in pairs,
+    /// which are few.
     pub(super) fn checked(packed: Packed) -> Option<Self> {
         let pairs = Self(packed);
         if pairs.0.len() % 2 == 1 {
@@ -190,8 +191,8 @@ impl Pairs {
         start..end.max(start)
     }
 
-    /// Returns ranks as if names alone defined the order. Matches Redis where scores differ, which its documentation
-    /// leaves open.
+    /// Returns ranks as if names alone defined the order. Matches Redis where scores differ, which
+    /// its documentation leaves open.
     pub(super) fn ranks_by_lex(&self, range: &LexRange<'_>, backwards: bool) -> Range<usize> {
         let len = self.len();
         let after_min = |pair: &Pair<'_>| pair.name.with_text(|name| range.is_after_min(name));

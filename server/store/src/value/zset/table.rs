@@ -52,7 +52,8 @@ fn ordinal(score: f64) -> u64 {
     }
 }
 
-/// Returns the number of slots with this ordinal and a smaller name. Slots with this ordinal come first.
+/// Returns the number of slots with this ordinal and a smaller name. Slots with this ordinal come
+/// first.
 #[inline]
 fn smaller_names(entries: &Keyed<Entry>, slots: &[Slot], ordinal: u64, name: &[u8]) -> usize {
     let equal = match slots {
@@ -64,7 +65,8 @@ fn smaller_names(entries: &Keyed<Entry>, slots: &[Slot], ordinal: u64, name: &[u
     slots[..equal].partition_point(|slot| entries.get(slot.id).name() < name)
 }
 
-/// Returns a split at the insertion point of an absent name. Compares names only between equal ordinals.
+/// Returns a split at the insertion point of an absent name. Compares names only between equal
+/// ordinals.
 #[inline]
 fn at_gap<'a>(
     entries: &'a Keyed<Entry>,
@@ -82,8 +84,8 @@ fn at_gap<'a>(
     }
 }
 
-/// Returns a split before an existing entry, or after it if `through`. Leaves compare ids; inner nodes compare names
-/// between equal ordinals.
+/// Returns a split before an existing entry, or after it if `through`. Leaves compare ids; inner
+/// nodes compare names between equal ordinals.
 #[inline]
 fn at_entry(
     entries: &Keyed<Entry>,
@@ -119,7 +121,8 @@ fn at_score(score: f64, through: bool) -> impl Fn(&[Slot]) -> usize {
 }
 
 impl Table {
-    /// Creates a table. Returns `None` for a duplicate name. O(n log n), O(n) if the pairs are in order.
+    /// Creates a table. Returns `None` for a duplicate name. O(n log n), O(n) if the pairs are in
+    /// order.
     pub(super) fn from_pairs(mut pairs: Vec<(Text, f64)>) -> Option<Self> {
         pairs.sort_by(|(a, x), (b, y)| {
             let names = || a.as_bytes().cmp(b.as_bytes());
@@ -158,8 +161,8 @@ impl Table {
         &mut self.entries
     }
 
-    /// Loads the cache lines that look-ups of these names need, and with `scores` those of searches for the names' scores and
-    /// for these. Changes nothing.
+    /// Loads the cache lines that look-ups of these names need, and with `scores` those of searches
+    /// for the names' scores and for these. Changes nothing.
     pub(super) fn warm(&self, names: &[&[u8]], scores: Option<&Scores>) {
         let hashes: SmallVec<[Hash; WARM_MAX]> = names.iter().map(|name| hash_of(name)).collect();
         let found = self.entries.warm(&hashes);
