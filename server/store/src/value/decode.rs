@@ -15,8 +15,8 @@ use crate::value::{Kind, Value};
 
 pub use super::content::Unreadable;
 
-/// Decodes a value into the form that `limits` asks for. Returns `None` if it has no elements.
-/// O(bytes).
+/// Decodes a value, in the compact form if `limits` allow it. Returns `None` for an empty collection
+/// of a type whose empty keys are removed. O(bytes).
 ///
 /// # Errors
 /// [`Unreadable`].
@@ -72,7 +72,7 @@ pub fn read_value<S: Source>(
     Ok((!value.is_empty_collection()).then_some(value))
 }
 
-/// Describes a flaw of a value of this kind, with the words that Redis's log has.
+/// Describes a flaw of a value of this kind in the words of Redis's log.
 pub fn damage(kind: punctual_rdb::Kind, flaw: impl std::fmt::Display) -> String {
     format!("{} integrity check failed: {flaw}", kind.title())
 }

@@ -7,9 +7,9 @@
 use rustc_apfloat::ieee::X87DoubleExtended;
 use rustc_apfloat::{Float as _, Round};
 
-/// Texts of at least this length are refused: it is the size of Redis's buffer.
+/// Texts of this many bytes or more are refused: Redis's buffer has this size.
 const TEXT_MAX: usize = 5 * 1024;
-/// Digits after the point.
+/// Maximum number of digits after the point.
 const FRACTION_DIGITS: usize = 17;
 const FRACTION_SCALE: u128 = 10u128.pow(FRACTION_DIGITS as u32);
 /// Bits of the significand, the leading one included.
@@ -138,7 +138,7 @@ fn parse_magnitude(text: &[u8]) -> Option<X87DoubleExtended> {
     (value.is_finite() && !vanished).then_some(value)
 }
 
-/// Syntactic properties of a number's text.
+/// Properties of the text of a number.
 struct Shape {
     /// The text has an exponent.
     exponent: bool,
@@ -147,7 +147,8 @@ struct Shape {
 }
 
 impl Shape {
-    /// Returns `None` if the text is not a number.
+    /// Checks the syntax of a number without its sign or `0x`. Returns `None` if the text is not a
+    /// number.
     fn of(text: &[u8], hexadecimal: bool) -> Option<Self> {
         let is_mark = |b: u8| b.eq_ignore_ascii_case(if hexadecimal { &b'p' } else { &b'e' });
         let mark = text.iter().position(|&b| is_mark(b));
@@ -185,7 +186,7 @@ impl Shape {
 
 /// Writes `significand / 2^shift`, rounded to nearest even at the last digit after the point.
 fn write_fixed(out: &mut Vec<u8>, significand: u64, shift: u32) {
-    // Below 2^64 x 2^57, so no digit is lost.
+    // The product is below 2^64 x 2^57, so it does not overflow.
     let scaled = u128::from(significand) * FRACTION_SCALE;
     let rounded = if shift < u128::BITS {
         let floor = scaled >> shift;
@@ -223,7 +224,7 @@ fn write_shifted(out: &mut Vec<u8>, significand: u64, shift: u32) {
         let step = left.min(32);
         let mut carry = 0;
         for limb in &mut limbs {
-            // Below 2^30 x 2^32 + 2^33.
+            // The sum is below 2^30 x 2^32 + 2^33, so it does not overflow.
             let wide = (u64::from(*limb) << step) + carry;
             *limb = (wide % BASE) as u32;
             carry = wide / BASE;

@@ -1,14 +1,15 @@
 //! Lists: elements in pieces of contiguous memory, O(1) at both ends.
 //!
-//! A piece holds its elements as the entries of a listpack, so a snapshot copies them unchanged.
-//! `list-max-listpack-size` limits a piece; a larger element gets a piece of its own. The list
-//! itself contains the first piece, which is enough for a small list. The headers of the other
-//! pieces lie side by side in a ring, so locating an index reads their counts in sequence.
+//! A piece ([`Chunk`](chunk)) holds its elements as the entries of a listpack, so a snapshot copies
+//! them unchanged. `list-max-listpack-size` limits a piece ([`PieceSize`]). A larger element gets a
+//! piece of its own, a *plain* piece, which holds only the text. The list itself contains the first
+//! piece, which is enough for a small list. The headers of the other pieces lie side by side in a
+//! ring, so locating an index reads their counts in sequence.
 //!
-//! Ground rules: only the one piece of an empty list is empty. `rest` is present if and only if the
-//! list is Redis's `quicklist`; a list without it has no plain piece. This file has the operations
-//! at the ends, `edit` those in the middle, `walk` iteration, `search` the search for a text, and
-//! `content` a snapshot's walk.
+//! Ground rules: a piece is empty only if the list is. `rest` is present if and only if OBJECT
+//! ENCODING replies with `quicklist`; a list without `rest` has no plain piece. This file has the
+//! operations at the ends, `edit` has the operations in the middle, `walk` iterates, `search` finds
+//! a text, and `content` has a snapshot's walk.
 
 mod chunk;
 mod content;
@@ -29,7 +30,7 @@ pub use piece::PieceSize;
 pub use search::Position;
 pub use walk::Walk;
 
-/// Smallest capacity down to which the ring shrinks.
+/// The ring of headers does not shrink below this capacity.
 const RING_MIN: usize = 64;
 
 /// An end of a list.
@@ -66,7 +67,7 @@ const _: () = assert!(size_of::<List>() == 40);
 #[derive(Debug, Default)]
 struct Rest {
     chunks: VecDeque<Chunk>,
-    /// Number of elements in all of them.
+    /// Number of elements in all pieces of `chunks`.
     count: usize,
     /// The walk of a snapshot that has not reached the end of the list.
     walk: Option<Box<UnwrittenPieces<Chunk>>>,
@@ -84,8 +85,8 @@ impl Clone for Rest {
 }
 
 impl Rest {
-    /// Counts a piece that is about to be added and reserves its place. Grows by a quarter, where a
-    /// `VecDeque` would double. O(1) amortised.
+    /// Prepares for a piece that the caller will add: counts its elements and reserves its place.
+    /// The ring grows by a quarter, where a `VecDeque` would double. O(1) amortised.
     fn reserve(&mut self, chunk: &Chunk) {
         self.count += chunk.count();
         let len = self.chunks.len();
@@ -94,7 +95,7 @@ impl Rest {
         }
     }
 
-    /// Drops a removed piece, or gives it to the snapshot that needs it.
+    /// Drops a removed piece, or hands it to the snapshot's walk if the walk has not reached it.
     fn removed(&mut self, number: usize, chunk: Chunk) {
         if let Some(walk) = &mut self.walk {
             walk.removed(number, chunk);
@@ -135,8 +136,8 @@ impl List {
         self.end_chunk(end).at_end(end)
     }
 
-    /// Returns the element at an index. O(pieces before it), from the nearer end, and O(elements of
-    /// a piece).
+    /// Returns the element at an index. O(pieces between it and the nearer end) plus O(elements of a
+    /// piece).
     pub fn get(&self, index: usize) -> Option<Element<'_>> {
         let (number, within) = self.locate(index)?;
         self.chunk(number).get(within)
@@ -159,7 +160,7 @@ impl List {
             if !piece.holds(self.first.len() + bytes, self.first.count() + count) {
                 self.become_quicklist();
             } else if self.first.heap_bytes() == 0 {
-                // The two bytes around each short text.
+                // Two bytes surround each short text.
                 self.first.make_room(end, bytes + 2 * count, 0);
             }
         }
@@ -173,8 +174,8 @@ impl List {
         let element = Element::of(text);
         let most = piece.bytes();
         if self.rest.is_none() {
-            // Redis checks only the length of the texts, so their overhead may push the first piece
-            // above the limit. Here it is bounded.
+            // Redis checks only the length of the texts, so the overhead of the entries may push
+            // the first piece above the limit. Here the piece is at most twice as large.
             if self.first.len() + element.entry_len() <= 2 * most {
                 return self.first.push(end, element, most);
             }
@@ -195,7 +196,7 @@ impl List {
             }
             return;
         }
-        // No further entries go into this piece.
+        // The next elements go into a new piece, so this one needs no spare room.
         chunk.trim();
         let begun = chunk.len() / 4;
         self.add_chunk(
@@ -210,7 +211,7 @@ impl List {
         );
     }
 
-    /// Removes up to `number` elements from an end. O(removed pieces), and O(elements of a piece).
+    /// Removes up to `number` elements from an end. O(removed pieces) plus O(elements of a piece).
     #[inline]
     pub fn drop_end(&mut self, end: End, number: usize, piece: PieceSize) {
         let mut left = number;
@@ -236,7 +237,8 @@ impl List {
         self.shrink(piece);
     }
 
-    /// Keeps the elements in `start..end`. O(removed pieces), and O(elements of two pieces).
+    /// Removes the elements outside of `start..end`. O(removed pieces) plus O(elements of two
+    /// pieces).
     pub fn keep(&mut self, start: usize, end: usize, piece: PieceSize) {
         let len = self.len();
         let end = end.min(len);
@@ -252,7 +254,7 @@ impl List {
 
     /// Appends a piece of `count` bare entries, which the caller has validated. O(bytes).
     ///
-    /// A list built from pieces must then be [normalized](Self::normalize).
+    /// After the last piece, the caller must [normalize](Self::normalize) the list.
     pub fn push_piece(&mut self, entries: &[u8], count: usize) {
         if count > 0 {
             self.add_chunk(End::Tail, Chunk::from_entries(entries, count));
@@ -270,7 +272,7 @@ impl List {
         self.add_chunk(End::Tail, chunk);
     }
 
-    /// Gives a list that was built from pieces the form that it has in Redis.
+    /// Chooses between `listpack` and `quicklist` for a list that was built from pieces.
     pub fn normalize(&mut self, piece: PieceSize) {
         let (len, count) = (self.first.len(), self.first.count());
         let small = self.first.text().is_none() && piece.holds(len, count);
@@ -342,7 +344,7 @@ impl List {
     }
 
     /// Returns the number of the piece that holds an index, and the element's number in the piece.
-    /// O(pieces before it), from the nearer end.
+    /// O(pieces between it and the nearer end).
     fn locate(&self, index: usize) -> Option<(usize, usize)> {
         let mut left = index;
         if left < self.first.count() {
@@ -395,7 +397,7 @@ impl List {
         }
     }
 
-    /// Removes the piece at an end. The list becomes empty if it was the only one.
+    /// Removes the piece at an end. If it is the only piece, it is emptied instead.
     fn remove_end_chunk(&mut self, end: End) {
         if let Some(rest) = &mut self.rest {
             let number = rest.chunks.len();

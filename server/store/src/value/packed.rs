@@ -37,8 +37,8 @@ impl Packed {
         Self::of_bytes(bytes)
     }
 
-    /// Creates a block of alternating names and values; a duplicate name replaces the value. One
-    /// allocation, O(pairs²) comparisons of lengths.
+    /// Creates a block of alternating names and values. For a duplicate name, the last value stays.
+    /// One allocation, O(pairs²) comparisons of lengths.
     pub fn of_pairs<'a>(pairs: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone) -> Self {
         let room = |(name, value)| Element::of(name).entry_len() + Element::of(value).entry_len();
         let room: usize = pairs.clone().map(room).sum();
@@ -99,14 +99,14 @@ impl Packed {
         listpack::prev(self.entries(), end)
     }
 
-    /// Returns the range of the first entry with this text. After each comparison, skips `skip`
-    /// entries (1 compares only the names of pairs). O(entries).
+    /// Returns the range of the first entry with this text. Skips `skip` entries after each
+    /// compared entry: with 1, only the names of pairs are compared. O(entries).
     #[inline]
     pub fn find(&self, text: &[u8], skip: usize) -> Option<Range<usize>> {
         listpack::find(self.entries(), 0, text, skip).map(|(start, end)| start..end)
     }
 
-    /// Returns the range of the entry with this number. O(number), from the nearer end.
+    /// Returns the range of the entry with this number. O(entries between it and the nearer end).
     pub fn position(&self, number: usize) -> Option<Range<usize>> {
         let (len, entries) = (self.len(), self.entries());
         if number >= len {
@@ -127,12 +127,13 @@ impl Packed {
         }
     }
 
-    /// Appends an element. O(bytes) at worst, mostly O(length).
+    /// Appends an element. O(length) if the allocator grows the block in place, otherwise O(bytes).
     pub fn push(&mut self, element: Element<'_>) {
         self.insert(self.entries().len(), element);
     }
 
-    /// Appends two elements. O(bytes) at worst, mostly O(length).
+    /// Appends two elements. O(length) if the allocator grows the block in place, otherwise
+    /// O(bytes).
     pub fn push_pair(&mut self, name: Element<'_>, value: Element<'_>) {
         self.edit(2, name.entry_len() + value.entry_len(), |bytes| {
             listpack::append(bytes, name);

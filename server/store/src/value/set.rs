@@ -1,9 +1,10 @@
 //! The value type `set` in Redis's three forms: sorted integers, a listpack, a table.
 //!
-//! A set changes in place and converts to a larger form when Redis 7.2's does; it never converts
-//! back by itself. To add or remove a member, look it up ([`Set::vacancy`], [`Set::find`]) and pass
-//! the result to [`Set::insert_at`] or [`Set::remove_at`]. So a command that changes nothing needs
-//! no mutable set, and nothing is looked up twice.
+//! A set converts to a larger form under the same conditions as in Redis 7.2. It does not convert
+//! back, except by [`Set::become_ints`] and [`Set::take_some`]. To add or remove a member, look it
+//! up ([`Set::vacancy`], [`Set::find`]) and pass the result to [`Set::insert_at`] or
+//! [`Set::remove_at`]. So a command looks a member up once, and needs no mutable set if it changes
+//! nothing.
 
 mod content;
 mod ints;
@@ -35,7 +36,7 @@ const INTS_MAX: usize = 1 << 30;
 #[derive(Clone, Debug)]
 pub struct Set(Form);
 
-/// The packed form is inline, the others are behind a pointer.
+/// The form of a set. The packed form is inline; the other forms are behind a pointer.
 #[derive(Clone, Debug)]
 enum Form {
     Packed(Packed),
@@ -61,6 +62,7 @@ pub enum View<'a> {
     Table(&'a Table),
 }
 
+/// Write access to a set's form.
 enum ViewMut<'a> {
     Ints(&'a mut Ints),
     Packed(&'a mut Packed),
@@ -70,22 +72,22 @@ enum ViewMut<'a> {
 /// Position of a member, valid until the set changes.
 #[derive(Clone, Debug)]
 pub enum Spot {
-    /// Number of smaller integers.
+    /// Position among the integers.
     Int(usize),
-    /// Range of its entry.
+    /// Range of the member's entry in the listpack.
     Entry(Range<usize>),
-    /// Its index in the table.
+    /// Index of the member in the table.
     Id(u32),
 }
 
 /// Position at which an absent member would be inserted, valid until the set changes.
 #[derive(Clone, Copy, Debug)]
 pub enum Vacancy {
-    /// The integer, and the number of smaller ones.
+    /// The member as an integer, and its position among the integers.
     Int(i64, usize),
-    /// Not an integer, in a set of integers.
+    /// The set has only integers, and the member is not an integer.
     NotInt,
-    /// Appended to the entries.
+    /// At the end of the listpack.
     Entry,
     /// The member's hash in the table.
     Hash(Hash),
@@ -115,7 +117,7 @@ impl Set {
         Self::ints(Ints::new())
     }
 
-    /// Creates an empty set in the form for about `about` members, of which `first` is one.
+    /// Creates an empty set in the form that suits about `about` members, of which `first` is one.
     pub fn for_members(first: &[u8], about: usize, limits: &Limits) -> Self {
         if about <= limits.set_ints && parse_i64(first).is_some() {
             Self::empty_ints()
@@ -144,7 +146,7 @@ impl Set {
         set
     }
 
-    /// Creates a set of integers, as a table if they exceed the limits. O(n).
+    /// Creates a set of integers, as a table if there are more than the limit. O(n).
     pub fn from_ints(ints: Ints, limits: &Limits) -> Self {
         let large = ints.len() > limits.set_ints.min(INTS_MAX);
         let mut set = Self::ints(ints);
@@ -154,7 +156,8 @@ impl Set {
         set
     }
 
-    /// Creates a set of entries, as a table if they exceed the limits. O(bytes).
+    /// Creates a set from the entries of a listpack, as a table if there are more than the limit.
+    /// O(bytes).
     pub fn from_packed(entries: Packed, limits: &Limits) -> Self {
         let large = entries.len() > limits.set_entries;
         let mut set = Self::packed(entries);
@@ -357,7 +360,8 @@ impl Set {
         member.with_text(|text| self.remove(text))
     }
 
-    /// Returns true if any `more` additional members would convert the set to a table.
+    /// Returns true if `more` additional members are, by themselves, too many for the set's compact
+    /// form. A table returns false.
     #[inline]
     pub fn outgrown_by(&self, more: usize, limits: &Limits) -> bool {
         match self.view() {

@@ -2,8 +2,8 @@
 //! text.
 //!
 //! Ground rules: `start..end` of the buffer holds `count` whole entries in order. Positions are
-//! byte offsets into [`Chunk::entries`]. A plain chunk is one text, which fills the buffer; it has
-//! no entries and a count of 1. Spare room makes a push O(length) at either end.
+//! byte offsets into [`Chunk::entries`]. A *plain* chunk holds one text, which fills the buffer; it
+//! has no entries and a count of 1. Spare room makes a push at either end O(length of the element).
 
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ const STEP: usize = 16;
 /// Buffers smaller than this never shrink.
 const SHRINK_FROM: usize = 256;
 
-/// A piece of a list, in 32 bytes and its buffer.
+/// A piece of a list: a header of 32 bytes and a buffer.
 #[derive(Debug, Default)]
 pub(super) struct Chunk {
     bytes: Box<[u8]>,
@@ -88,7 +88,7 @@ impl Chunk {
         self.plain.then_some(&self.bytes)
     }
 
-    /// Returns the piece for a snapshot.
+    /// Returns the content for a snapshot.
     pub(super) fn piece(&self) -> Piece<'_> {
         match self.text() {
             Some(text) => Piece::Plain(text),
@@ -96,7 +96,7 @@ impl Chunk {
         }
     }
 
-    /// Returns the entries; a plain chunk has none.
+    /// Returns the entries; an empty slice for a plain chunk.
     #[inline]
     pub(super) fn entries(&self) -> &[u8] {
         &self.bytes[self.start as usize..self.end as usize]
@@ -133,7 +133,7 @@ impl Chunk {
         found.map(|(element, _)| element)
     }
 
-    /// Returns the element with this number. O(number), from the nearer end.
+    /// Returns the element with this number. O(elements between it and the nearer end).
     pub(super) fn get(&self, number: usize) -> Option<Element<'_>> {
         match self.text() {
             Some(text) => Some(Element::of(text)),
@@ -141,8 +141,8 @@ impl Chunk {
         }
     }
 
-    /// Returns the start of the entry with this number, or the end of the last one for the count.
-    /// O(number), from the nearer end.
+    /// Returns the offset of the entry with this number, or the end of the entries if `number` is
+    /// the count. O(entries between it and the nearer end).
     #[inline]
     pub(super) fn offset(&self, number: usize) -> usize {
         let entries = self.entries();
@@ -161,14 +161,14 @@ impl Chunk {
         }
     }
 
-    /// Returns the range of the entry with this number. O(number), from the nearer end.
+    /// Returns the range of the entry with this number. O(entries between it and the nearer end).
     pub(super) fn range(&self, number: usize) -> Range<usize> {
         let start = self.offset(number);
         start..start + listpack::entry_len_at(self.entries(), start).unwrap_or_default()
     }
 
-    /// Pushes an element at an end; a buffer below `most` bytes may double up to that size.
-    /// O(length) amortised.
+    /// Pushes an element at an end. A full buffer doubles, up to `most` bytes, or grows by as much
+    /// as the element requires. O(length) amortised.
     #[inline]
     pub(super) fn push(&mut self, end: End, element: Element<'_>, most: usize) {
         let len = element.entry_len();
@@ -198,17 +198,18 @@ impl Chunk {
         }
     }
 
-    /// Makes room at a side: moves the entries within the buffer or to a larger one.
+    /// Makes room for `need` bytes at a side: moves the entries within the buffer, or to a larger
+    /// buffer, which doubles up to `most` bytes.
     #[cold]
     #[inline(never)]
     pub(super) fn make_room(&mut self, end: End, need: usize, most: usize) {
         let (len, capacity) = (self.len(), self.bytes.len());
         let total = len + need;
-        // A move costs O(entries), so it must gain room in proportion, unless the buffer has its
-        // largest size.
+        // A move costs O(entries), so the entries stay in the buffer only if a quarter of it is
+        // still free afterwards, or if the buffer has its maximum size.
         let stays = total <= capacity && (total + capacity / 4 <= capacity || capacity >= most);
         let start = if stays {
-            // The other side keeps half, since elements may arrive there as well.
+            // Each side gets half of the free bytes, because the next push may be at either end.
             let half = (capacity - total) / 2;
             let start = match end {
                 End::Head => half + need,
@@ -240,14 +241,15 @@ impl Chunk {
         self.end = (start + len) as u32;
     }
 
-    /// Releases spare room that no push will use, if it is large enough. O(bytes).
+    /// Releases spare room that is more than a sixteenth of the buffer. O(bytes).
     pub(super) fn trim(&mut self) {
         if !self.plain && (self.bytes.len() - self.len()) * 16 > self.bytes.len() {
             self.move_to(self.len(), 0);
         }
     }
 
-    /// Releases spare room when few entries are left. O(bytes), amortised over the removals.
+    /// Releases spare room if the entries fill at most an eighth of the buffer. O(bytes), amortised
+    /// over the removals.
     #[inline]
     pub(super) fn shrink(&mut self) {
         let (len, capacity) = (self.len(), self.bytes.len());
@@ -257,8 +259,8 @@ impl Chunk {
         }
     }
 
-    /// Removes `number` elements from an end without moving the others. O(number), from the nearer
-    /// end.
+    /// Removes `number` elements from an end without moving the others. O(number), or O(elements
+    /// left) if fewer.
     #[inline]
     pub(super) fn drop_end(&mut self, end: End, number: usize) {
         if number >= self.count() {
@@ -281,7 +283,8 @@ impl Chunk {
         self.count = 0;
     }
 
-    /// Inserts an element before the entry at `at`, or at the end. O(bytes on the shorter side).
+    /// Inserts an element before the entry at `at`, or at the end. A full buffer may double up to
+    /// `most` bytes. O(bytes on the shorter side), O(bytes) if that side has no room.
     pub(super) fn insert(&mut self, at: usize, element: Element<'_>, most: usize) {
         let (len, entry) = (self.len(), element.entry_len());
         let side = if at < len - at { End::Head } else { End::Tail };
@@ -359,7 +362,7 @@ impl Chunk {
         }
         found.clear();
         self.find_all(text, from, most, found);
-        // Moves each run of kept entries towards the front, once.
+        // Moves each run of entries that stay towards the front, once.
         let start = self.start as usize;
         let mut to = found.first().map_or(self.len(), |first| first.start);
         for (i, gap) in found.iter().enumerate() {

@@ -9,8 +9,8 @@ use super::search::Position;
 use super::{End, List};
 
 impl List {
-    /// Inserts an element before (towards the head) or after another one. O(bytes of a piece), and
-    /// O(pieces) for a split.
+    /// Inserts an element beside another one: before it if `side` is the head, after it if `side` is
+    /// the tail. O(bytes of a piece) plus O(pieces) for a split.
     pub fn insert(&mut self, beside: &Position, side: End, text: &[u8], piece: PieceSize) {
         self.grow_for(text, piece);
         let at = match side {
@@ -20,8 +20,8 @@ impl List {
         self.insert_at(beside.chunk, at, text, piece);
     }
 
-    /// Replaces the element at `index`. Returns false if there is none. O(pieces before it), from
-    /// the nearer end, and O(bytes of a piece).
+    /// Replaces the element at `index`. Returns false if `index` is out of range. O(pieces between
+    /// it and the nearer end) plus O(bytes of a piece).
     pub fn set(&mut self, index: usize, text: &[u8], piece: PieceSize) -> bool {
         let Some((number, within)) = self.locate(index) else {
             return false;
@@ -94,7 +94,7 @@ impl List {
         removed
     }
 
-    /// Converts a `listpack` to a `quicklist` if it has no room for another text.
+    /// Converts a `listpack` to a `quicklist` if it has no room for this text.
     fn grow_for(&mut self, text: &[u8], piece: PieceSize) {
         let (len, count) = (self.first.len() + text.len(), self.first.count() + 1);
         if self.rest.is_none() && !piece.holds(len, count) {
@@ -102,8 +102,8 @@ impl List {
         }
     }
 
-    /// Inserts an element at `at` of a piece: into the piece if it has room, else into a neighbour,
-    /// else between two halves.
+    /// Inserts an element at offset `at` of a piece. If the piece has no room, the element goes into
+    /// a neighbour or, in the middle of the piece, between its two halves.
     fn insert_at(&mut self, number: usize, at: usize, text: &[u8], piece: PieceSize) {
         let element = Element::of(text);
         let most = piece.bytes();

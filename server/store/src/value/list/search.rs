@@ -1,4 +1,4 @@
-//! The search for a text. Skips entries of a different length without reading them.
+//! The search for a text. It skips entries of a different length without reading their text.
 
 use std::ops::Range;
 
@@ -34,8 +34,8 @@ impl List {
         None
     }
 
-    /// Visits the indices of the elements with this text among the first `most` elements from an
-    /// end on, in that order, until `visit` returns false. O(elements).
+    /// Visits the indices of the elements with this text, in order from an end on, until `visit`
+    /// returns false. Compares at most `most` elements. O(elements).
     pub fn each_match(
         &self,
         text: &[u8],
@@ -85,8 +85,8 @@ impl List {
     }
 }
 
-/// Visits the numbers of the elements with this text in a piece. Returns false as soon as `visit`
-/// does.
+/// Visits the numbers of the elements with this text in a piece. Stops and returns false when
+/// `visit` returns false.
 fn each_in(chunk: &Chunk, text: &[u8], mut visit: impl FnMut(usize) -> bool) -> bool {
     if let Some(own) = chunk.text() {
         return own != text || visit(0);

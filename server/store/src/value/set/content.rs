@@ -1,4 +1,4 @@
-//! Sets as the keyspace and snapshots see them.
+//! [`Content`] of sets, and reading sets from snapshots.
 
 use punctual_rdb::{Encoder, Kind, Members, Source};
 use punctual_resp::Args;

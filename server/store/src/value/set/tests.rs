@@ -52,7 +52,8 @@ fn member() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// Returns Redis's name of the form after adding `member` to a set in `form`; `len` includes it.
+/// Returns Redis's name of the form of a set after adding `member` to it. Before, the set had the
+/// form `form`; `len` is the number of members afterwards.
 fn form_after(form: &'static str, member: &[u8], len: usize, longest_int: usize) -> &'static str {
     let int = parse_i64(member).is_some();
     let fits = len <= LIMITS.set_entries && member.len() <= LIMITS.set_value;
