@@ -104,8 +104,8 @@ pub trait Content {
         0
     }
 
-    /// Loads the cache lines of a large collection that `commands` will probably need. Assumes that
-    /// argument 2 names the element. Changes nothing.
+    /// Loads the cache lines of a large collection that `commands` will probably need. Guesses by
+    /// position which argument of a command names an element. Changes nothing.
     #[inline]
     fn warm_elements<'a>(&self, commands: impl Iterator<Item = Args<'a>>)
     where
@@ -136,8 +136,8 @@ pub trait Content {
         None
     }
 
-    /// Applies [`settings`](Self::settings) from a snapshot. Returns `None` if they are malformed or
-    /// the type has no settings.
+    /// Applies [`settings`](Self::settings) from a snapshot. Returns `None` if they are malformed
+    /// or the type has no settings.
     fn apply_settings(&mut self, _: &[u8]) -> Option<()> {
         None
     }

@@ -15,8 +15,8 @@ use crate::value::{Kind, Value};
 
 pub use super::content::Unreadable;
 
-/// Decodes a value, in the compact form if `limits` allow it. Returns `None` for an empty collection
-/// of a type whose empty keys are removed. O(bytes).
+/// Decodes a value, in the compact form if `limits` allow it. Returns `None` for an empty
+/// collection of a type whose empty keys are removed. O(bytes).
 ///
 /// # Errors
 /// [`Unreadable`].

@@ -1,7 +1,7 @@
 //! Digests for DEBUG DIGEST. A value's digest does not depend on its encoding.
 //!
-//! The algorithm is Redis's. Elements whose order matters (of a list, for example) are chained: each
-//! step hashes the digest so far. SHA-1 hashes of other elements are combined by XOR.
+//! The algorithm is Redis's. Elements whose order matters (of a list, for example) are chained:
+//! each step hashes the digest so far. SHA-1 hashes of other elements are combined by XOR.
 
 use sha1::{Digest as _, Sha1};
 

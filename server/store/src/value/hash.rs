@@ -303,8 +303,8 @@ impl Hash {
         self.table_mut().map(Table::keyed_mut)
     }
 
-    /// Prepares for `pairs` more pairs: converts a packed block to a table if the pairs alone exceed
-    /// the block's limit.
+    /// Prepares for `pairs` more pairs: converts a packed block to a table if the pairs alone
+    /// exceed the block's limit.
     pub(crate) fn reserve(&mut self, pairs: usize, limits: &Limits) {
         if pairs > limits.hash_entries {
             self.make_table(false);

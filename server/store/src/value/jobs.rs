@@ -117,8 +117,9 @@ const fn index_of(reference: Reference) -> u32 {
     reference.1 as u32
 }
 
-/// Returns the set of a job, and what it is sorted by there.
-fn place(job: &Job) -> (Set, u64) {
+/// Returns the set of a job, and the number that sorts the job in the set: a time in Unix ms, below
+/// the inverted priority for a ready job.
+fn sort_key(job: &Job) -> (Set, u64) {
     match job.state {
         State::Waiting => (Set::Delayed, job.at),
         State::Ready => {
@@ -285,7 +286,8 @@ impl Jobs {
         sort_key(self.get(index)).0 == set
     }
 
-    /// Returns whether the next steps remove the job: it has expired, or is done and no longer kept.
+    /// Returns whether the next steps remove the job: it has expired, or is done and no longer
+    /// kept.
     pub fn is_over(&self, index: u32, now: Now) -> bool {
         let job = self.get(index);
         let end = expiry(job).or_else(|| (job.state == State::Done).then_some(job.at));
@@ -413,8 +415,8 @@ impl Jobs {
         holds.then_some(index)
     }
 
-    /// Returns a copy of the job in the state after a failed attempt: it waits until `due_ms`, or is
-    /// dead from `now_ms` on if the attempt was its last.
+    /// Returns a copy of the job in the state after a failed attempt: it waits until `due_ms`, or
+    /// is dead from `now_ms` on if the attempt was its last.
     pub fn failed(&self, index: u32, now_ms: u64, due_ms: u64, error: Option<&[u8]>) -> Job {
         let mut job = self.get(index).clone();
         let dies = job.is_last_attempt();
@@ -433,8 +435,8 @@ impl Jobs {
         job
     }
 
-    /// Takes one step that is due at `now`: removes a job, ends a lease, or makes a job ready. O(log
-    /// jobs).
+    /// Takes one step that is due at `now`: removes a job, ends a lease, or makes a job ready.
+    /// O(log jobs).
     pub fn step(&mut self, now: Now) -> Step {
         let due = |set: &Tree<Reference>| {
             let first = set.first().filter(|first| now.is_due(first.0))?;

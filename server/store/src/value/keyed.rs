@@ -321,7 +321,8 @@ impl<E: Element> Keyed<E> {
         self.elements.at_random(random)
     }
 
-    /// Returns the hash table, which a collection of few elements lacks, and the number of elements.
+    /// Returns the hash table, which a collection of few elements lacks, and the number of
+    /// elements.
     pub(crate) fn index(&self) -> (Option<&HashTable>, usize) {
         (self.index.as_deref(), self.len())
     }

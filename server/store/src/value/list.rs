@@ -1,7 +1,7 @@
 //! Lists: elements in pieces of contiguous memory, O(1) at both ends.
 //!
-//! A piece ([`Chunk`](chunk)) holds its elements as the entries of a listpack, so a snapshot copies
-//! them unchanged. `list-max-listpack-size` limits a piece ([`PieceSize`]). A larger element gets a
+//! A piece (a `Chunk`) holds its elements as the entries of a listpack, so a snapshot copies them
+//! unchanged. `list-max-listpack-size` limits a piece ([`PieceSize`]). A larger element gets a
 //! piece of its own, a *plain* piece, which holds only the text. The list itself contains the first
 //! piece, which is enough for a small list. The headers of the other pieces lie side by side in a
 //! ring, so locating an index reads their counts in sequence.
@@ -136,8 +136,8 @@ impl List {
         self.end_chunk(end).at_end(end)
     }
 
-    /// Returns the element at an index. O(pieces between it and the nearer end) plus O(elements of a
-    /// piece).
+    /// Returns the element at an index. O(pieces between it and the nearer end) plus O(elements of
+    /// a piece).
     pub fn get(&self, index: usize) -> Option<Element<'_>> {
         let (number, within) = self.locate(index)?;
         self.chunk(number).get(within)

@@ -174,8 +174,8 @@ impl Value {
         content!(self, content => content.warm_elements(commands));
     }
 
-    /// Applies the settings from the auxiliary field [`SETTINGS_FIELD`] of a snapshot. Returns false
-    /// if the settings are malformed, or if the value is not a stream.
+    /// Applies the settings from the auxiliary field [`SETTINGS_FIELD`] of a snapshot. Returns
+    /// false if the settings are malformed, or if the value is not a stream.
     #[must_use]
     pub fn apply_settings(&mut self, settings: &[u8]) -> bool {
         self.content_mut().apply_settings(settings).is_some()

@@ -1,5 +1,5 @@
-//! Strings: integers as `i64`, short strings inline, longer strings in a box of exact size. A string
-//! that is changed in place gets room to grow.
+//! Strings: integers as `i64`, short strings inline, longer strings in a box of exact size. A
+//! string that is changed in place gets room to grow.
 
 use std::borrow::Cow;
 

@@ -1,5 +1,5 @@
-//! The name of an element of a collection, in 24 bytes: short names inline, longer names in a box of
-//! exact size.
+//! The name of an element of a collection, in 24 bytes: short names inline, longer names in a box
+//! of exact size.
 
 use std::fmt;
 

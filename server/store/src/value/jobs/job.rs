@@ -1,8 +1,8 @@
 //! One job: a fixed part that changes with its state, and one boxed byte string.
 //!
 //! The byte string holds the ID, the options that differ from the defaults, and the payload.
-//! [`Details`] is its unpacked form. [`Job::write`] writes the form that snapshots, DUMP and the log
-//! of changes use, and [`Job::read`] validates and reads it.
+//! [`Details`] is its unpacked form. [`Job::write`] writes the form that snapshots, DUMP and the
+//! log of changes use, and [`Job::read`] validates and reads it.
 
 use crate::hash_table::Hash;
 use crate::value::keyed::{Element, hash_of};

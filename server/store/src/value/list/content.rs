@@ -1,5 +1,5 @@
-//! [`Content`] of lists, and reading lists from snapshots. A snapshot walks piece by piece while the
-//! list changes.
+//! [`Content`] of lists, and reading lists from snapshots. A snapshot walks piece by piece while
+//! the list changes.
 //!
 //! [`UnwrittenPieces`] has the numbers of the pieces that are to be written and have not changed,
 //! and copies of the pieces that have. Every change of a piece calls [`List::before_change`] first.

@@ -9,8 +9,8 @@ use super::search::Position;
 use super::{End, List};
 
 impl List {
-    /// Inserts an element beside another one: before it if `side` is the head, after it if `side` is
-    /// the tail. O(bytes of a piece) plus O(pieces) for a split.
+    /// Inserts an element beside another one: before it if `side` is the head, after it if `side`
+    /// is the tail. O(bytes of a piece) plus O(pieces) for a split.
     pub fn insert(&mut self, beside: &Position, side: End, text: &[u8], piece: PieceSize) {
         self.grow_for(text, piece);
         let at = match side {
@@ -102,8 +102,8 @@ impl List {
         }
     }
 
-    /// Inserts an element at offset `at` of a piece. If the piece has no room, the element goes into
-    /// a neighbour or, in the middle of the piece, between its two halves.
+    /// Inserts an element at offset `at` of a piece. If the piece has no room, the element goes
+    /// into a neighbour or, in the middle of the piece, between its two halves.
     fn insert_at(&mut self, number: usize, at: usize, text: &[u8], piece: PieceSize) {
         let element = Element::of(text);
         let most = piece.bytes();

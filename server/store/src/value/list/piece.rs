@@ -61,8 +61,8 @@ impl PieceSize {
         entries_len.saturating_add(LISTPACK_OVERHEAD) <= self.bytes && count <= self.count
     }
 
-    /// Returns true if `count` entries of `entries_len` bytes in total are at most half the limit. If
-    /// the directive limits the number of elements, the bytes are ignored.
+    /// Returns true if `count` entries of `entries_len` bytes in total are at most half the limit.
+    /// If the directive limits the number of elements, the bytes are ignored.
     #[inline]
     pub const fn half_holds(self, entries_len: usize, count: usize) -> bool {
         if self.count == usize::MAX {

@@ -5,7 +5,7 @@
 pub struct ScoreBound {
     /// The score; not NaN.
     pub score: f64,
-    /// Excludes entries with exactly this score.
+    /// Excludes entries with exactly `score`.
     pub exclusive: bool,
 }
 

@@ -21,7 +21,7 @@ pub fn parse(text: &[u8]) -> Option<f64> {
     })
 }
 
-/// Fast path for a few decimal digits.
+/// Fast path for a text of at most 15 decimal digits.
 #[inline]
 fn parse_digits(text: &[u8]) -> Option<f64> {
     // Every integer of at most 15 digits is exact as a double.
@@ -99,8 +99,8 @@ fn parse_hexadecimal(text: &[u8]) -> Option<f64> {
     Some(if negative { -value } else { value })
 }
 
-/// Returns the integer that encodes a score in the compact form, if the score is whole and not too
-/// large; 0 for -0, as in Redis.
+/// Returns the integer that stands for a score in the compact form. Returns `None` if the score has
+/// a fraction or its magnitude is above 2^62. As in Redis, -0 becomes 0.
 #[inline]
 pub(super) fn as_int(score: f64) -> Option<i64> {
     const MAX: f64 = (1u64 << 62) as f64;

@@ -5,7 +5,7 @@ fn ms(text: &str) -> u64 {
     instant.as_millisecond().cast_unsigned()
 }
 
-/// Returns the next instants of an expression after one, in UTC.
+/// Returns the next `count` instants of an expression after `after`, in UTC.
 fn following(expression: &str, zone: &str, after: &str, count: usize) -> Vec<String> {
     let (cron, zone) = (Cron::parse(expression).unwrap(), Zone::find(zone).unwrap());
     let mut last = ms(after);
@@ -74,7 +74,7 @@ fn fields_are_values_ranges_steps_and_names() {
         "2026-01-01T00:00:00Z",
         &["2026-01-04T00:00:00Z"],
     );
-    // Either day is enough if both are restricted.
+    // If both days are restricted, a day matches if either field matches.
     utc(
         "0 0 13 * 5",
         "2026-02-01T00:00:00Z",
@@ -165,7 +165,7 @@ fn a_time_in_the_gap_is_the_first_instant_after_it() {
         berlin("30 2 * * *", 2),
         ["2026-03-29T01:00:00Z", "2026-03-30T00:30:00Z"]
     );
-    // Several times in the gap are one instant.
+    // Several matching times in the gap are one instant.
     assert_eq!(
         berlin("10,50 2 * * *", 3),
         [
@@ -178,7 +178,7 @@ fn a_time_in_the_gap_is_the_first_instant_after_it() {
         berlin("0 2,3 * * *", 2),
         ["2026-03-29T01:00:00Z", "2026-03-30T00:00:00Z"]
     );
-    // Asked in the middle of it, too.
+    // A search that begins within the gap's hour finds the same instants.
     assert_eq!(
         following("30 2 * * *", "Europe/Berlin", "2026-03-29T00:59:59Z", 1),
         ["2026-03-29T01:00:00Z"]
