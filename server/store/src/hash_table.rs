@@ -7,7 +7,7 @@
 //! passes counts it in `passed`. So a search can stop early, and a removal leaves no tombstone (the
 //! scheme of F14: Bronson and Shi, "Open-sourcing F14", 2019). A part grows by a third, and splits
 //! in two at `PART_MAX` keys (extendible hashing: Fagin et al., 1979). So an insert moves the keys
-//! of one part at most.
+//! of one part at most. A part grows beyond `PART_MAX` only if many keys share almost all top bits.
 //!
 //! Chunk numbers follow the order of hashes at every size of a part. So a scan's cursor is a hash:
 //! the scan has visited every key with a lower hash, even if parts grow, split or shrink meanwhile.
@@ -18,7 +18,7 @@
 #[cfg(test)]
 mod tests;
 
-/// Number of look-ups to warm (load cache lines for) together: about as many loads as a processor
+/// Number of lookups to warm (load cache lines for) together: about as many loads as a processor
 /// keeps in flight.
 pub const WARM_MAX: usize = 16;
 
@@ -305,7 +305,7 @@ impl HashTable {
         self.parts[self.part_of(hash.place)].find(hash, is)
     }
 
-    /// Loads the first cache line that a look-up of `hash` reads. The result is arbitrary. Callers
+    /// Loads the first cache line that a lookup of `hash` reads. The result is arbitrary. Callers
     /// sum the results so that the compiler keeps the loads, and discard the sum.
     #[inline]
     pub(crate) fn warm(&self, hash: Hash) -> u8 {

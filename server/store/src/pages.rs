@@ -2,7 +2,7 @@
 //! database, and the elements of a large collection.
 //!
 //! A page is freed as soon as it is empty, so memory is released after a mass expiry. The index of
-//! a removed item is used again. So whoever keeps an index must check the item: the hash table's
+//! a removed item is used again. So a holder of an index must check the item: the hash table's
 //! callers compare the name, the wheel compares the record's stamp. The first page grows by
 //! doubling, so that a few items take little memory.
 
@@ -13,7 +13,7 @@ const WORDS: usize = PAGE / 64;
 /// Number of places in the first page when it is new.
 const FIRST: usize = 8;
 
-/// The places of a page; a freed page has none.
+/// The places of a page; a freed page has 0 places.
 type Page<T> = Box<[Option<T>]>;
 
 /// The free places of a page.
@@ -41,7 +41,7 @@ impl Room {
 /// Items in pages.
 #[derive(Clone)]
 pub struct Pages<T> {
-    /// The places by page number. Separate from `rooms`, because a look-up needs only the places.
+    /// The places by page number. Separate from `rooms`, because a lookup needs only the places.
     pages: Vec<Page<T>>,
     /// The free places by page number.
     rooms: Vec<Room>,

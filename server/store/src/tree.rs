@@ -66,8 +66,8 @@ impl TreeSlot for Slot {
     }
 }
 
-/// Returns the number of slots before the first slot for which `is_before` is false. The slots are
-/// ordered: all slots after that one are not before either.
+/// Returns the number of slots for which `is_before` is true. In the order of the slots, these
+/// slots must come first.
 ///
 /// Probes every eighth slot, then eight slots. These loads are independent, and there is no branch
 /// to mispredict. A binary search would wait for memory at each of its first steps.
@@ -359,9 +359,9 @@ impl<S: TreeSlot, const LEAF: usize, const FAN: usize> Tree<S, LEAF, FAN> {
         }
     }
 
-    /// Changes the ordinal of the last slot before the split if the new one lies between those of
-    /// its neighbours in the leaf, otherwise removes the slot. Returns true if the slot has the new
-    /// ordinal. O(log n).
+    /// Changes the ordinal of the last slot before the split if the new ordinal lies between the
+    /// ordinals of its neighbours in the leaf, otherwise removes the slot. Returns true if the slot
+    /// has the new ordinal. O(log n).
     ///
     /// # Panics
     /// If the tree is empty.

@@ -1,6 +1,7 @@
-//! Usage of a key in 24 bits: the time of the last access, or an approximate access frequency.
+//! Usage of a key in 24 bits: the time of the last access or change, or an approximate access
+//! frequency. The eviction policy (`maxmemory-policy`) determines which:
 //!
-//! - Without such a policy, the bits are seconds of the clock, as in Redis.
+//! - Without an LRU, LRM or LFU policy, the bits are seconds of the clock, as in Redis.
 //! - Under an LRU or LRM policy, the bits are units of 128 ms: at half a million commands a second,
 //!   most keys of a full store have been used within the same few seconds.
 //! - Under an LFU policy, the bits are minutes and a logarithmic counter (Morris, "Counting large

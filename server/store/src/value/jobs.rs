@@ -2,7 +2,8 @@
 //! retried when the worker fails.
 //!
 //! [`Keyed`] finds a job ([`Job`]) by its ID. One ordered [`Set`] for each state holds small
-//! references to the jobs, so the next job of a state is the first entry of its set.
+//! references to the jobs, so the next job of a state is the first entry of its set. A queue is not
+//! a stream, because the entries of a stream have only one order, the order of their IDs.
 //!
 //! - A job is in the set of its state. A job that waits and has an expiry time is also in
 //!   `Jobs::expiring`. `Jobs::change` and [`Jobs::put`] keep both up to date.

@@ -149,7 +149,7 @@ impl List {
         &mut self,
         end: End,
         texts: impl Iterator<Item = &'t [u8]> + Clone,
-        piece: PieceSize,
+        limit: PieceSize,
     ) {
         if self.rest.is_none() {
             let (mut bytes, mut count) = (0, 0);
@@ -157,7 +157,7 @@ impl List {
                 bytes += text.len();
                 count += 1;
             }
-            if !piece.holds(self.first.len() + bytes, self.first.count() + count) {
+            if !limit.holds(self.first.len() + bytes, self.first.count() + count) {
                 self.become_quicklist();
             } else if self.first.heap_bytes() == 0 {
                 // Two bytes surround each short text.
@@ -165,19 +165,19 @@ impl List {
             }
         }
         for text in texts {
-            self.push_text(end, text, piece);
+            self.push_text(end, text, limit);
         }
     }
 
     #[inline]
-    fn push_text(&mut self, end: End, text: &[u8], piece: PieceSize) {
+    fn push_text(&mut self, end: End, text: &[u8], limit: PieceSize) {
         let element = Element::of(text);
-        let most = piece.bytes();
+        let bytes_max = limit.bytes();
         if self.rest.is_none() {
             // Redis checks only the length of the texts, so the overhead of the entries may push
             // the first piece above the limit. Here the piece is at most twice as large.
-            if self.first.len() + element.entry_len() <= 2 * most {
-                return self.first.push(end, element, most);
+            if self.first.len() + element.entry_len() <= 2 * bytes_max {
+                return self.first.push(end, element, bytes_max);
             }
             self.become_quicklist();
         }
@@ -189,8 +189,8 @@ impl List {
             },
             _ => (&mut self.first, None),
         };
-        if chunk.takes(text.len(), piece) || (chunk.count() == 0 && !piece.is_large(text.len())) {
-            chunk.push(end, element, most);
+        if chunk.takes(text.len(), limit) || (chunk.count() == 0 && !limit.is_large(text.len())) {
+            chunk.push(end, element, bytes_max);
             if let Some(count) = &mut count {
                 **count += 1;
             }
@@ -201,11 +201,11 @@ impl List {
         let begun = chunk.len() / 4;
         self.add_chunk(
             end,
-            if piece.is_large(text.len()) {
+            if limit.is_large(text.len()) {
                 Chunk::plain(text)
             } else {
                 let mut chunk = Chunk::with_room(end, begun.max(element.entry_len()));
-                chunk.push(end, element, most);
+                chunk.push(end, element, bytes_max);
                 chunk
             },
         );
@@ -213,7 +213,7 @@ impl List {
 
     /// Removes up to `number` elements from an end. O(removed pieces) plus O(elements of a piece).
     #[inline]
-    pub fn drop_end(&mut self, end: End, number: usize, piece: PieceSize) {
+    pub fn drop_end(&mut self, end: End, number: usize, limit: PieceSize) {
         let mut left = number;
         while left > 0 && !self.is_empty() {
             let count = self.end_chunk(end).count();
@@ -234,17 +234,17 @@ impl List {
             }
             left = 0;
         }
-        self.shrink(piece);
+        self.shrink(limit);
     }
 
     /// Removes the elements outside of `start..end`. O(removed pieces) plus O(elements of two
     /// pieces).
-    pub fn keep(&mut self, start: usize, end: usize, piece: PieceSize) {
+    pub fn keep(&mut self, start: usize, end: usize, limit: PieceSize) {
         let len = self.len();
         let end = end.min(len);
         let start = start.min(end);
-        self.drop_end(End::Tail, len - end, piece);
-        self.drop_end(End::Head, start, piece);
+        self.drop_end(End::Tail, len - end, limit);
+        self.drop_end(End::Head, start, limit);
     }
 
     /// Iterates over the pieces for a snapshot.
@@ -273,9 +273,9 @@ impl List {
     }
 
     /// Chooses between `listpack` and `quicklist` for a list that was built from pieces.
-    pub fn normalize(&mut self, piece: PieceSize) {
+    pub fn normalize(&mut self, limit: PieceSize) {
         let (len, count) = (self.first.len(), self.first.count());
-        let small = self.first.text().is_none() && piece.holds(len, count);
+        let small = self.first.text().is_none() && limit.holds(len, count);
         match &self.rest {
             Some(rest) if rest.chunks.is_empty() && small => self.rest = None,
             None if !small => self.become_quicklist(),
@@ -285,13 +285,13 @@ impl List {
 
     /// Converts a list of one small piece back to Redis's `listpack` after a removal.
     #[inline]
-    fn shrink(&mut self, piece: PieceSize) {
+    fn shrink(&mut self, limit: PieceSize) {
         if let Some(rest) = &self.rest {
             let (len, count) = (self.first.len(), self.first.count());
             if !rest.chunks.is_empty()
                 || rest.walk.is_some()
                 || self.first.text().is_some()
-                || !piece.half_holds(len, count)
+                || !limit.half_holds(len, count)
             {
                 return;
             }

@@ -5,7 +5,7 @@
 //!   of a listpack, as a snapshot does. Beyond Redis's limits ([`Limits`](crate::limits::Limits))
 //!   it becomes a table, so OBJECT ENCODING replies as Redis's does.
 //! - A large set, hash or sorted set finds its elements by name in [`keyed`]. A large sorted set
-//!   also has a B+ tree ([`tree`](crate::tree)) in the order of scores.
+//!   also has a B+ tree (`tree.rs`) in the order of scores.
 //! - Lists and streams are sequences of blocks. Each block has the form that a snapshot has.
 //! - A value does not read the clock and arms no timer; the database does
 //!   (`keyspace/db/fields.rs`, `keyspace/db/timelines.rs`).

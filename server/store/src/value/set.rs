@@ -29,7 +29,7 @@ use crate::value::packed::Packed;
 
 /// Size limit of Redis's listpacks in bytes.
 const PACKED_MAX: usize = 1 << 30;
-/// Redis's upper bound of integers in an intset, whatever the configured limit.
+/// Maximum number of integers in an intset, as in Redis, even if the configured limit is higher.
 const INTS_MAX: usize = 1 << 30;
 
 /// A set, in 16 bytes.

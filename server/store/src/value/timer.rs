@@ -1,7 +1,7 @@
 //! A timer: a command that runs at the key's deadline.
 //!
 //! - The deadline is in the key's record, as for any key. A timer whose key has no deadline is
-//!   paused. Look-ups do not expire a timer: it stays until its loop fires it (`turn/timers.rs`).
+//!   paused. Lookups do not expire a timer: it stays until its loop fires it (`turn/timers.rs`).
 //! - One boxed byte string holds everything else: the optional parts that the timer has, then the
 //!   words of the command. So a timer that fires once is small. [`Plan`] is the unpacked form. DUMP
 //!   and snapshots hold the same bytes, and [`Timer::from_bytes`] validates them.

@@ -1,7 +1,7 @@
 //! Sorted sets: names with scores, ordered by score and then by name.
 //!
 //! A small sorted set is [packed](crate::value::packed): pairs of names and scores in order. A
-//! larger one has a [table by name](crate::value::keyed) and a B+ tree ([`tree`](crate::tree)) with
+//! larger one has a [table by name](crate::value::keyed) and a B+ tree (`tree.rs`) with
 //! the order. Both forms first map a range of scores or names to a range of ranks, so counting,
 //! removal and iteration are the same for all kinds of ranges.
 

@@ -116,8 +116,8 @@ impl Chunk {
 
     /// Returns true if a text of this length still fits into the piece.
     #[inline]
-    pub(super) fn takes(&self, text_len: usize, piece: PieceSize) -> bool {
-        !self.plain && piece.takes(self.len(), self.count(), text_len)
+    pub(super) fn takes(&self, text_len: usize, limit: PieceSize) -> bool {
+        !self.plain && limit.takes(self.len(), self.count(), text_len)
     }
 
     /// Returns the element at an end. O(1).
@@ -167,13 +167,13 @@ impl Chunk {
         start..start + listpack::entry_len_at(self.entries(), start).unwrap_or_default()
     }
 
-    /// Pushes an element at an end. A full buffer doubles, up to `most` bytes, or grows by as much
-    /// as the element requires. O(length) amortised.
+    /// Pushes an element at an end. A full buffer doubles, up to `bytes_max` bytes, or grows by as
+    /// much as the element requires. O(length) amortised.
     #[inline]
-    pub(super) fn push(&mut self, end: End, element: Element<'_>, most: usize) {
+    pub(super) fn push(&mut self, end: End, element: Element<'_>, bytes_max: usize) {
         let len = element.entry_len();
         if self.room(end) < len {
-            self.make_room(end, len, most);
+            self.make_room(end, len, bytes_max);
         }
         let place = match end {
             End::Head => {
@@ -199,15 +199,16 @@ impl Chunk {
     }
 
     /// Makes room for `need` bytes at a side: moves the entries within the buffer, or to a larger
-    /// buffer, which doubles up to `most` bytes.
+    /// buffer, which doubles up to `bytes_max` bytes.
     #[cold]
     #[inline(never)]
-    pub(super) fn make_room(&mut self, end: End, need: usize, most: usize) {
+    pub(super) fn make_room(&mut self, end: End, need: usize, bytes_max: usize) {
         let (len, capacity) = (self.len(), self.bytes.len());
         let total = len + need;
         // A move costs O(entries), so the entries stay in the buffer only if a quarter of it is
         // still free afterwards, or if the buffer has its maximum size.
-        let stays = total <= capacity && (total + capacity / 4 <= capacity || capacity >= most);
+        let stays =
+            total <= capacity && (total + capacity / 4 <= capacity || capacity >= bytes_max);
         let start = if stays {
             // Each side gets half of the free bytes, because the next push may be at either end.
             let half = (capacity - total) / 2;
@@ -219,7 +220,9 @@ impl Chunk {
                 .copy_within(self.start as usize..self.end as usize, start);
             start
         } else {
-            let capacity = total.max((2 * capacity).min(most)).next_multiple_of(STEP);
+            let capacity = total
+                .max((2 * capacity).min(bytes_max))
+                .next_multiple_of(STEP);
             let start = match end {
                 End::Head => capacity - len,
                 End::Tail => 0,
@@ -284,8 +287,8 @@ impl Chunk {
     }
 
     /// Inserts an element before the entry at `at`, or at the end. A full buffer may double up to
-    /// `most` bytes. O(bytes on the shorter side), O(bytes) if that side has no room.
-    pub(super) fn insert(&mut self, at: usize, element: Element<'_>, most: usize) {
+    /// `bytes_max` bytes. O(bytes on the shorter side), O(bytes) if that side has no room.
+    pub(super) fn insert(&mut self, at: usize, element: Element<'_>, bytes_max: usize) {
         let (len, entry) = (self.len(), element.entry_len());
         let side = if at < len - at { End::Head } else { End::Tail };
         let side = if self.room(side) < entry {
@@ -294,7 +297,7 @@ impl Chunk {
             side
         };
         if self.room(side) < entry {
-            self.make_room(side, entry, most);
+            self.make_room(side, entry, bytes_max);
         }
         let (start, end) = (self.start as usize, self.end as usize);
         let place = match side {
@@ -330,7 +333,7 @@ impl Chunk {
 
     /// Replaces an entry with an element. O(1) if the lengths are equal, otherwise O(bytes on the
     /// shorter side).
-    pub(super) fn replace(&mut self, entry: Range<usize>, element: Element<'_>, most: usize) {
+    pub(super) fn replace(&mut self, entry: Range<usize>, element: Element<'_>, bytes_max: usize) {
         if entry.len() == element.entry_len() {
             let start = self.start as usize;
             listpack::write(
@@ -340,17 +343,17 @@ impl Chunk {
         } else {
             let at = entry.start;
             self.remove(entry);
-            self.insert(at, element, most);
+            self.insert(at, element, bytes_max);
         }
     }
 
-    /// Removes at most `most` elements with this text, from an end on. Returns their number.
+    /// Removes at most `count_max` elements with this text, from an end on. Returns their number.
     /// `found` is scratch space. O(entries).
     pub(super) fn remove_all(
         &mut self,
         text: &[u8],
         from: End,
-        most: usize,
+        count_max: usize,
         found: &mut Vec<Range<usize>>,
     ) -> usize {
         if let Some(own) = self.text() {
@@ -361,7 +364,7 @@ impl Chunk {
             return usize::from(same);
         }
         found.clear();
-        self.find_all(text, from, most, found);
+        self.find_all(text, from, count_max, found);
         // Moves each run of entries that stay towards the front, once.
         let start = self.start as usize;
         let mut to = found.first().map_or(self.len(), |first| first.start);
@@ -384,14 +387,14 @@ impl Chunk {
         }
     }
 
-    /// Collects the ranges of at most `most` entries with this text, from an end on, in ascending
-    /// order.
-    fn find_all(&self, text: &[u8], from: End, most: usize, found: &mut Vec<Range<usize>>) {
+    /// Collects the ranges of at most `count_max` entries with this text, from an end on, in
+    /// ascending order.
+    fn find_all(&self, text: &[u8], from: End, count_max: usize, found: &mut Vec<Range<usize>>) {
         let entries = self.entries();
         match from {
             End::Head => {
                 let mut at = 0;
-                while found.len() < most
+                while found.len() < count_max
                     && let Some((start, end)) = listpack::find(entries, at, text, 0)
                 {
                     found.push(start..end);
@@ -401,7 +404,7 @@ impl Chunk {
             End::Tail => {
                 let wanted = Element::of(text);
                 let mut end = entries.len();
-                while found.len() < most
+                while found.len() < count_max
                     && let Some((element, start)) = listpack::prev(entries, end)
                 {
                     if element == wanted {

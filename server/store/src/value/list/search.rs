@@ -35,23 +35,23 @@ impl List {
     }
 
     /// Visits the indices of the elements with this text, in order from an end on, until `visit`
-    /// returns false. Compares at most `most` elements. O(elements).
+    /// returns false. Compares at most `count_max` elements. O(elements).
     pub fn each_match(
         &self,
         text: &[u8],
         from: End,
-        most: usize,
+        count_max: usize,
         mut visit: impl FnMut(usize) -> bool,
     ) {
         let mut passed = 0;
         match from {
             End::Head => {
                 for chunk in self.chunks() {
-                    if passed >= most {
+                    if passed >= count_max {
                         return;
                     }
                     let all = each_in(chunk, text, |number| {
-                        passed + number < most && visit(passed + number)
+                        passed + number < count_max && visit(passed + number)
                     });
                     if !all {
                         return;
@@ -63,7 +63,7 @@ impl List {
                 let len = self.len();
                 let mut numbers = Vec::new();
                 for chunk in self.chunks().rev() {
-                    if passed >= most {
+                    if passed >= count_max {
                         return;
                     }
                     numbers.clear();
@@ -74,7 +74,7 @@ impl List {
                     let first = len - passed - chunk.count();
                     for number in numbers.iter().rev() {
                         let index = first + number;
-                        if len - index > most || !visit(index) {
+                        if len - index > count_max || !visit(index) {
                             return;
                         }
                     }

@@ -1,4 +1,4 @@
-//! Integers in ascending order, all as wide as the widest integer requires. The bytes are those of
+//! Integers in ascending order, all as wide as the widest integer requires, in the format of
 //! Redis's intset.
 //!
 //! The header is two little-endian words of four bytes: the width in bytes (2, 4 or 8) and the

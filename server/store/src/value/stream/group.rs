@@ -119,8 +119,8 @@ impl Group {
         }
     }
 
-    /// Returns the timeline, and creates it if the group has none. O(pending · log pending) for a
-    /// new one.
+    /// Returns the timeline, and creates it if it is absent. O(pending · log pending) for a new
+    /// timeline.
     pub fn make_timeline(&mut self) -> &mut Timeline {
         let pending = &self.pending;
         self.timeline.get_or_insert_with(|| {
@@ -159,7 +159,7 @@ impl Group {
     /// Returns a consumer.
     ///
     /// # Panics
-    /// If there is none with this number.
+    /// If no consumer has this number.
     pub fn consumer(&self, number: ConsumerNumber) -> &Consumer {
         self.consumers[number as usize]
             .as_ref()
@@ -169,7 +169,7 @@ impl Group {
     /// Returns a consumer for changes.
     ///
     /// # Panics
-    /// If there is none with this number.
+    /// If no consumer has this number.
     pub fn consumer_mut(&mut self, number: ConsumerNumber) -> &mut Consumer {
         self.consumers[number as usize]
             .as_mut()

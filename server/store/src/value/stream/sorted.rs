@@ -14,7 +14,7 @@ const PIECE_MAX: usize = 128;
 
 /// A record that contains its key.
 pub trait Identified: Copy {
-    /// The key.
+    /// The type of keys.
     type Key: Ord + Copy;
     /// Returns the record's key.
     fn id(&self) -> Self::Key;

@@ -169,8 +169,8 @@ impl Timeline {
         open.chain(last).chain(dead).min()
     }
 
-    /// Returns the Unix ms, `ms` after its delivery, at which the first entry is due for which
-    /// readers were not woken yet.
+    /// Returns the Unix ms at which the next of `entries` is due, where an entry is due `ms` after
+    /// its delivery. Ignores entries that were due at `notified_ms`, for which readers were woken.
     fn next_due_to_notify(&self, entries: &Sorted<Delivered>, ms: u64) -> Option<u64> {
         let due = |entry: &Delivered| entry.at_ms.saturating_add(ms);
         let first = due(entries.first()?);

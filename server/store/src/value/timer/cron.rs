@@ -19,7 +19,7 @@ use jiff::{Timestamp, ToSpan as _};
 /// the week, which occurs within 40 years.
 const DAYS_MAX: u32 = 366 * 41;
 
-/// A time zone.
+/// A time zone: an IANA zone or a fixed offset.
 pub struct Zone(TimeZone);
 
 impl Zone {

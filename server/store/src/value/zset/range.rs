@@ -9,7 +9,7 @@ pub struct ScoreBound {
     pub exclusive: bool,
 }
 
-/// Scores from `min` to `max`.
+/// Scores from `min` to `max`; empty if `min` is above `max`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ScoreRange {
     /// The lower end.

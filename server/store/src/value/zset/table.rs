@@ -166,7 +166,7 @@ impl Table {
         &mut self.entries
     }
 
-    /// Loads the cache lines that look-ups of these names need. With `scores`, also loads the lines
+    /// Loads the cache lines that lookups of these names need. With `scores`, also loads the lines
     /// for tree searches of the names' present scores and of `scores`. Changes nothing.
     pub(super) fn warm(&self, names: &[&[u8]], scores: Option<&Scores>) {
         let hashes: SmallVec<[Hash; WARM_MAX]> = names.iter().map(|name| hash_of(name)).collect();
