@@ -17,8 +17,8 @@
 
 /// Returns true if `text` matches `pattern`, byte for byte.
 ///
-/// Takes **O(p·t)** time at worst, **O(p + t)** for a pattern whose only star is at an end. Does
-/// not allocate.
+/// Takes **O(p·t)** time at worst, **O(p + t)** for a pattern without a star or with a star only at
+/// its end. Does not allocate.
 ///
 /// ```
 /// use punctual_store::glob::matches;

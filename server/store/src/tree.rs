@@ -9,7 +9,7 @@
 //! Ground rules: the tree does not compare slots. A search passes a *split*: a function that gets
 //! ordered slots and returns the number of them before the wanted position. A descent calls the
 //! split once per level. An inner node stores the exact first slot under each child, so each id in
-//! it belongs to a present entry. Leaves have little spare capacity. A removal that leaves a node
+//! it belongs to an existing entry. Leaves have little spare capacity. A removal that leaves a node
 //! sparse merges the node with a neighbour if both fit into one node with room to spare. Otherwise,
 //! slots do not move between neighbours.
 

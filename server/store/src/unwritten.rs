@@ -64,7 +64,7 @@ pub(crate) struct UnwrittenPieces<P> {
 
 #[derive(Debug)]
 enum Part<P> {
-    /// Present numbers of pieces that have not changed. Never empty.
+    /// Current numbers of pieces that have not changed. Never empty.
     Same(Range<usize>),
     /// Copy of a piece that has changed or was removed.
     Kept(P),

@@ -6,10 +6,10 @@
 //! piece, which is enough for a small list. The headers of the other pieces lie side by side in a
 //! ring, so locating an index reads their counts in sequence.
 //!
-//! Ground rules: a piece is empty only if the list is. `rest` is present if and only if OBJECT
-//! ENCODING replies with `quicklist`; a list without `rest` has no plain piece. This file has the
-//! operations at the ends, `edit` has the operations in the middle, `walk` iterates, `search` finds
-//! a text, and `content` has a snapshot's walk.
+//! Ground rules: an empty list has one empty piece; other lists have no empty piece. `rest` is
+//! present if and only if OBJECT ENCODING replies with `quicklist`; a list without `rest` has no
+//! plain piece. This file has the operations at the ends, `edit` has the operations in the middle,
+//! `walk` iterates, `search` finds a text, and `content` has a snapshot's walk.
 
 mod chunk;
 mod content;

@@ -310,7 +310,7 @@ mod tests {
             let s = Str::new(int.to_string().as_bytes());
             prop_assert!(matches!(s, Str::Int(i) if i.get() == int));
             prop_assert_eq!(s.len(), int.to_string().len());
-            // Also in the place of a text of the same length.
+            // The same holds if the integer replaces a text of the same length.
             let mut set = Str::new("x".repeat(s.len()).as_bytes());
             set.set(int.to_string().as_bytes());
             prop_assert_eq!(set.as_int(), Some(int));

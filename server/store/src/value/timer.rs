@@ -60,14 +60,14 @@ pub struct Past {
 
 impl Past {
     /// Records a run and its outcome.
-    pub fn note(&mut self, late_us: u64, error: Option<&[u8]>) {
+    pub fn record_run(&mut self, late_us: u64, error: Option<&[u8]>) {
         self.runs = self.runs.saturating_add(1);
         self.late_us = late_us;
-        self.fail(error);
+        self.record_outcome(error);
     }
 
     /// Records the outcome of the last run; `None` for success.
-    pub fn fail(&mut self, error: Option<&[u8]>) {
+    pub fn record_outcome(&mut self, error: Option<&[u8]>) {
         self.failures = self.failures.saturating_add(u64::from(error.is_some()));
         let error = error.unwrap_or_default();
         self.error = error[..error.len().min(ERROR_MAX)].into();
@@ -239,7 +239,7 @@ mod tests {
         let mut all = plan(&["EVAL", "return 1", "0"]);
         all.user = Some(b"alice".as_slice().into());
         all.remaining_ms = 12_345;
-        all.past.note(77, Some(b"ERR no"));
+        all.past.record_run(77, Some(b"ERR no"));
         all.repeat = Some(Repeat {
             when: When::Every {
                 every_ms: 1_000,

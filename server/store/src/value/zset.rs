@@ -182,7 +182,7 @@ impl Zset {
     }
 
     /// Same as [`Zset::warm_names`], and also loads the parts of the tree that hold the names'
-    /// present scores and these new `scores`.
+    /// current scores and these new `scores`.
     pub(crate) fn warm_changes<'a>(
         &self,
         mut names: impl ExactSizeIterator<Item = &'a [u8]>,

@@ -44,11 +44,11 @@ impl CatchUp {
 /// The instants of a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum When {
-    /// The anchor plus each multiple of a period.
+    /// `anchor_ms` plus or minus each multiple of the period.
     Every {
         /// The period in ms, at least 1.
         every_ms: u64,
-        /// Unix ms of one instant of the schedule, which has later and earlier instants.
+        /// Unix ms of one instant of the schedule.
         anchor_ms: u64,
     },
     /// The instants that a cron expression matches.
@@ -113,8 +113,8 @@ impl Instants {
     }
 }
 
-/// Maximum Unix ms of a schedule: a day before the end of the year 9999, which is the last year of
-/// calendars.
+/// Maximum Unix ms of a schedule: a day before the end of the year 9999, the last year that the
+/// calendar (jiff) supports.
 const LAST_MS: u64 = 253_402_300_799_999 - 86_400_000;
 
 impl Repeat {

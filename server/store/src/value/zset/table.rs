@@ -167,7 +167,7 @@ impl Table {
     }
 
     /// Loads the cache lines that lookups of these names need. With `scores`, also loads the lines
-    /// for tree searches of the names' present scores and of `scores`. Changes nothing.
+    /// for tree searches of the names' current scores and of `scores`. Changes nothing.
     pub(super) fn warm(&self, names: &[&[u8]], scores: Option<&Scores>) {
         let hashes: SmallVec<[Hash; WARM_MAX]> = names.iter().map(|name| hash_of(name)).collect();
         let found = self.entries.warm(&hashes);
