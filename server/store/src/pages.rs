@@ -128,7 +128,7 @@ impl<T> Pages<T> {
     ///
     /// # Panics
     /// If all 2^32 places are taken.
-    pub fn insert(&mut self, thing: T) -> u32 {
+    pub fn insert(&mut self, item: T) -> u32 {
         let number = match self.open.last() {
             Some(&number) => number,
             None => self.make_room(),
@@ -143,7 +143,7 @@ impl<T> Pages<T> {
         room.free[word] &= room.free[word] - 1;
         room.used += 1;
         let page = &mut self.pages[number as usize];
-        page[slot] = Some(thing);
+        page[slot] = Some(item);
         if room.used == page.len() {
             self.open.pop();
         }
@@ -167,9 +167,9 @@ impl<T> Pages<T> {
         let number = self.gaps.pop().unwrap_or_else(|| {
             self.pages.push(Page::default());
             self.rooms.push(Room::NONE);
-            u32::try_from(self.pages.len() - 1).expect("pages fit u32")
+            u32::try_from(self.pages.len() - 1).expect("page numbers fit u32")
         });
-        assert!(number < 1 << (32 - PAGE_BITS), "2^32 things in one place");
+        assert!(number < 1 << (32 - PAGE_BITS), "at most 2^32 places");
         let size = if self.pages.len() == 1 { FIRST } else { PAGE };
         self.pages[number as usize] = places(size).collect();
         self.rooms[number as usize].open(0, size);
@@ -181,7 +181,7 @@ impl<T> Pages<T> {
     pub fn remove(&mut self, index: u32) -> Option<T> {
         let (number, slot) = split(index);
         let page = self.pages.get_mut(number)?;
-        let thing = page.get_mut(slot)?.take()?;
+        let item = page.get_mut(slot)?.take()?;
         let room = &mut self.rooms[number];
         if room.used == page.len() {
             self.open.push(number as u32);
@@ -198,15 +198,15 @@ impl<T> Pages<T> {
             }
             self.gaps.push(number as u32);
         }
-        Some(thing)
+        Some(item)
     }
 
     /// Returns all items with their indices, in index order.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         self.pages.iter().enumerate().flat_map(|(number, page)| {
-            page.iter().enumerate().filter_map(move |(slot, thing)| {
+            page.iter().enumerate().filter_map(move |(slot, item)| {
                 let index = ((number as u32) << PAGE_BITS) | slot as u32;
-                Some((index, thing.as_ref()?))
+                Some((index, item.as_ref()?))
             })
         })
     }
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_pages_are_given_back() {
+    fn empty_pages_are_freed() {
         let mut pages = Pages::default();
         let indices: Vec<u32> = (0..10_000u64).map(|n| pages.insert(n)).collect();
         let full = pages.memory();
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn each_is_as_likely_to_be_drawn() {
+    fn random_items_are_uniformly_distributed() {
         for keep in [1, 3, 1000] {
             let mut pages = Pages::default();
             let all: Vec<u32> = (0..20_000u32).map(|n| pages.insert(n)).collect();
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_take_little() {
+    fn few_items_take_little_memory() {
         let mut pages = Pages::default();
         for n in 0..8u64 {
             pages.insert(n);

@@ -186,7 +186,7 @@ impl<S> Inner<S> {
             }
             *rank -= count as usize;
         }
-        panic!("a rank below the number of slots");
+        panic!("the rank is below the number of slots");
     }
 }
 
@@ -344,7 +344,7 @@ impl<S: TreeSlot, const LEAF: usize, const FAN: usize> Tree<S, LEAF, FAN> {
     pub(crate) fn remove(&mut self, split: impl Fn(&[S]) -> usize) -> S {
         match self.take(Before(split), None) {
             Taken::Removed(slot) => slot,
-            Taken::Changed => unreachable!("no new score was given"),
+            Taken::Changed => unreachable!("without a new ordinal, the slot is removed"),
         }
     }
 
@@ -355,7 +355,7 @@ impl<S: TreeSlot, const LEAF: usize, const FAN: usize> Tree<S, LEAF, FAN> {
     pub(crate) fn remove_at(&mut self, rank: usize) -> S {
         match self.take(Rank(rank), None) {
             Taken::Removed(slot) => slot,
-            Taken::Changed => unreachable!("no new score was given"),
+            Taken::Changed => unreachable!("without a new ordinal, the slot is removed"),
         }
     }
 

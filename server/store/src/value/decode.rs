@@ -66,7 +66,7 @@ pub fn read_value<S: Source>(
         Contents::OwnText(Own::Timer, text) => Timer::read(text)?.into_value(),
         Contents::OwnParts(Own::Jobs, parts) => Jobs::read(parts)?.into_value(),
         Contents::OwnText(..) | Contents::OwnParts(..) => {
-            return Err(Unreadable::Content("a value in the form of another type"));
+            return Err(Unreadable::Content("the value is encoded as another type"));
         }
     };
     Ok((!value.is_empty_collection()).then_some(value))

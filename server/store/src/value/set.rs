@@ -340,7 +340,7 @@ impl Set {
             (ViewMut::Table(table), Spot::Id(id)) => drop(table.remove(id)),
             (ViewMut::Packed(entries), Spot::Entry(entry)) => entries.remove(entry, 1),
             (ViewMut::Ints(ints), Spot::Int(at)) => ints.remove(at),
-            _ => panic!("the set has changed since"),
+            _ => panic!("the set changed after the lookup"),
         }
     }
 

@@ -147,7 +147,7 @@ impl Timer {
     /// Reads a timer from a snapshot.
     pub(super) fn read<E>(text: Element<'_>) -> Result<Self, Unreadable<E>> {
         let timer = text.with_text(Self::from_bytes);
-        timer.ok_or(Unreadable::Content("a timer that is not understood"))
+        timer.ok_or(Unreadable::Content("malformed timer"))
     }
 }
 

@@ -10,7 +10,7 @@ use crate::value::keyed::{Element as _, hash_of};
 use crate::value::varint::{Input, write_number};
 
 /// Error for a queue with malformed parts.
-const DAMAGED: &str = "a queue of jobs that is not understood";
+const DAMAGED: &str = "malformed queue of jobs";
 
 const MARKS: u8 = Facts::STAYS_EMPTY + Facts::ACTS + Facts::AWAITED + Facts::TIMED;
 

@@ -63,7 +63,7 @@ impl Set {
         if let View::Table(table) = self.view()
             && count < self.len() / 3
         {
-            // At most a third of the members is wanted, so most draws are new members.
+            // Less than a third of the members is wanted, so most draws are new members.
             let members = table.members();
             let mut selected = drawn(count);
             while selected.len() < count
@@ -96,7 +96,7 @@ impl Set {
         mut visit: impl FnMut(Element<'_>),
     ) {
         let len = self.len();
-        assert!(count < len, "some members stay");
+        assert!(count < len, "count is below the number of members");
         let stay = len - count;
         let mut draw = Selection {
             remaining: len,

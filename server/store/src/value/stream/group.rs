@@ -163,7 +163,7 @@ impl Group {
     pub fn consumer(&self, number: ConsumerNumber) -> &Consumer {
         self.consumers[number as usize]
             .as_ref()
-            .expect("a consumer")
+            .expect("the number of a consumer")
     }
 
     /// Returns a consumer for changes.
@@ -173,7 +173,7 @@ impl Group {
     pub fn consumer_mut(&mut self, number: ConsumerNumber) -> &mut Consumer {
         self.consumers[number as usize]
             .as_mut()
-            .expect("a consumer")
+            .expect("the number of a consumer")
     }
 
     /// Returns the number of consumers.

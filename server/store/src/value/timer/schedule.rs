@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn missed_instants_are_skipped_made_up_for_once_or_all() {
+    fn missed_runs_follow_the_catch_up_rule() {
         let decide = |catch_up, now| {
             let schedule = Repeat {
                 nominal_ms: 10_000,
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_was_moved_takes_the_instants_that_it_has_passed() {
+    fn a_moved_run_replaces_the_instants_that_it_passes() {
         let schedule = Repeat {
             nominal_ms: 10_000,
             catch_up: CatchUp::All,

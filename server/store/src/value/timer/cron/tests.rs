@@ -110,7 +110,7 @@ fn names_stand_for_expressions() {
 }
 
 #[test]
-fn an_instant_is_after_the_one_before_it() {
+fn the_next_instant_is_later() {
     utc(
         "* * * * * *",
         "2026-01-01T00:00:00.999Z",
@@ -195,7 +195,7 @@ fn a_time_in_the_gap_is_the_first_instant_after_it() {
 }
 
 #[test]
-fn a_time_that_occurs_twice_happens_at_its_first() {
+fn a_time_that_occurs_twice_matches_its_first_occurrence() {
     let berlin =
         |expression, count| following(expression, "Europe/Berlin", "2026-10-24T12:00:00Z", count);
     assert_eq!(
@@ -210,7 +210,7 @@ fn a_time_that_occurs_twice_happens_at_its_first() {
 }
 
 #[test]
-fn all_hours_follow_elapsed_time() {
+fn an_expression_of_all_hours_follows_elapsed_time() {
     let spring = following("30 * * * *", "Europe/Berlin", "2026-03-29T00:00:00Z", 3);
     assert_eq!(
         spring,
@@ -262,7 +262,7 @@ fn minutes_agree_with_a_walk() {
 }
 
 #[test]
-fn invalid_expressions_name_what_is_wrong() {
+fn errors_name_the_invalid_part() {
     for (expression, error) in [
         ("", "'' has neither five nor six fields"),
         ("* * * *", "'* * * *' has neither five nor six fields"),
