@@ -12,7 +12,7 @@ pub(crate) fn int(arg: &[u8]) -> Result<i64, Error> {
     parse_i64(arg).ok_or(Error::NotInteger)
 }
 
-/// Returns true if `arg` is the option `word`, in any case.
+/// Returns true if `arg` is the option `word`; the case of letters does not matter.
 #[inline]
 pub(crate) fn is(arg: &[u8], word: &str) -> bool {
     arg.eq_ignore_ascii_case(word.as_bytes())
@@ -21,9 +21,9 @@ pub(crate) fn is(arg: &[u8], word: &str) -> bool {
 /// Unit and base of a time argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct TimeUnit {
-    /// In seconds, else in milliseconds.
+    /// The amount is in seconds; otherwise in milliseconds.
     pub(crate) seconds: bool,
-    /// Since the unix epoch, else from now.
+    /// The amount counts from the Unix epoch; otherwise from now.
     pub(crate) absolute: bool,
 }
 
@@ -40,7 +40,7 @@ impl TimeUnit {
         Some(Self { seconds, absolute })
     }
 
-    /// Converts `amount` to a deadline in unix ms, which may be negative.
+    /// Converts `amount` to a deadline in Unix ms, which may be negative.
     ///
     /// # Errors
     /// [`Error::ExpireTime`] with `command` on overflow.
@@ -75,10 +75,11 @@ pub(crate) struct DeadlineOption {
 }
 
 impl DeadlineOption {
-    /// Returns the deadline in unix ms, which may have passed.
+    /// Returns the deadline in Unix ms, which may have passed.
     ///
     /// # Errors
-    /// [`Error::NotInteger`]; [`Error::ExpireTime`] with `command` if the amount is not positive or overflows.
+    /// [`Error::NotInteger`]; [`Error::ExpireTime`] with `command` if the amount is not positive or
+    /// overflows.
     pub(crate) fn deadline(
         self,
         args: Args,
@@ -94,7 +95,8 @@ impl DeadlineOption {
     }
 }
 
-/// Parses a timeout of BLOCK in milliseconds into a deadline in unix ms; `None` for 0, which means no timeout.
+/// Parses a timeout of BLOCK, in milliseconds, into a deadline in Unix ms. Returns `None` for 0,
+/// which means no timeout.
 pub(crate) fn block_deadline(now: Now, ms: &[u8]) -> Result<Option<u64>, Error> {
     let ms = parse_i64(ms).ok_or(Error::fixed(
         "ERR timeout is not an integer or out of range",

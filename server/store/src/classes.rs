@@ -1,6 +1,7 @@
-//! Classes of keyspace events, which `notify-keyspace-events` and the rules of NOTIFY choose from.
+//! Classes of keyspace events, from which `notify-keyspace-events` and the rules of NOTIFY select.
 
-/// Classes of keyspace events: the bits of `notify-keyspace-events`.
+/// A set of classes of keyspace events, and of the two kinds of channels: one bit for each letter
+/// of `notify-keyspace-events`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Classes(u32);
 
@@ -69,7 +70,7 @@ impl Classes {
         Self(0)
     }
 
-    /// Returns the bits, to store them in an atomic.
+    /// Returns the bits, for example to store them in an atomic.
     pub const fn bits(self) -> u32 {
         self.0
     }

@@ -1,8 +1,9 @@
-//! Errors of commands and their Redis texts.
+//! Errors of commands, with the texts that Redis replies with.
 
 use std::borrow::Cow;
 
-/// Error of a command. [`Error::bytes`] returns Redis's exact line, code word included.
+/// Error of a command. [`Error::bytes`] returns Redis's exact line, including the code word
+/// (`ERR`).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -39,22 +40,22 @@ pub enum Error {
     /// Too few or too many arguments, with the command's name.
     #[error("ERR wrong number of arguments for '{0}' command")]
     Arity(Cow<'static, str>),
-    /// Any other text of Redis, code word included.
+    /// Any other text of Redis, including the code word.
     #[error("{0}")]
     Text(Cow<'static, str>),
-    /// A text of Redis that repeats bytes of the client.
+    /// A text of Redis that repeats bytes of an argument, which need not be UTF-8.
     #[error("{}", String::from_utf8_lossy(.0))]
     Bytes(Box<[u8]>),
 }
 
 impl Error {
-    /// Creates an error from a fixed text, code word included (`"ERR ..."`).
+    /// Creates an error from a fixed text that includes the code word (`"ERR ..."`).
     pub const fn fixed(text: &'static str) -> Self {
         Self::Text(Cow::Borrowed(text))
     }
 
-    /// Creates an error that repeats an argument between two texts; `before` starts with the code word. As in Redis,
-    /// the argument ends at its first NUL.
+    /// Creates an error that repeats an argument between two texts; `before` starts with the code
+    /// word. As in Redis, the argument ends at its first NUL.
     ///
     /// ```
     /// use punctual_store::Error;
@@ -70,8 +71,8 @@ impl Error {
         )
     }
 
-    /// Returns Redis's line for this error, without the leading `-` and the line end. Line ends in a repeated
-    /// argument are not escaped.
+    /// Returns Redis's line for this error, without the leading `-` and the line end. Line ends in
+    /// a repeated argument are not escaped.
     pub fn bytes(&self) -> Cow<'_, [u8]> {
         match self {
             Self::Text(Cow::Borrowed(text)) => Cow::Borrowed(text.as_bytes()),
@@ -81,12 +82,13 @@ impl Error {
     }
 }
 
-/// Returns an argument up to its first NUL, as C reads strings.
+/// Returns the bytes of an argument before its first NUL, as C reads strings.
 pub fn c_string(argument: &[u8]) -> &[u8] {
     argument.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
-/// Returns the first 128 bytes of a name: the part that Redis repeats in some errors.
+/// Returns at most 128 bytes of a name, up to its first NUL: the part that Redis repeats in some
+/// errors.
 pub fn brief(name: &[u8]) -> &[u8] {
     let name = c_string(name);
     &name[..name.len().min(128)]

@@ -1,22 +1,24 @@
 //! Glob patterns, as KEYS, SCAN MATCH, PSUBSCRIBE and CONFIG GET use them.
 //!
-//! The rules are those of Redis's matcher, edge cases included:
+//! The rules equal the rules of Redis's matcher, including edge cases:
 //!
-//! - `*` matches any bytes, `?` one byte, `\x` the byte `x` (a single `\` at the end matches itself);
-//! - `[abc]`, `[a-z]` (the ends in either order) and `[^abc]` are classes; `\x` inside a class is `x`;
-//!   an unclosed class ends with the pattern;
-//! - a pattern of stars only does **not** match the empty text. Callers that use `*` for
-//!   "everything" compare the pattern first, as Redis's KEYS and SCAN do;
-//! - ranges compare bytes as signed, as Redis does where C's `char` is signed.
+//! - `*` matches any bytes, `?` one byte, `\x` the byte `x` (a single `\` at the end matches
+//!   itself);
+//! - `[abc]`, `[a-z]` (the ends in either order) and `[^abc]` are classes; `\x` inside a class is
+//!   `x`; an unclosed class ends with the pattern;
+//! - a pattern of only stars does **not** match the empty text. Callers that accept `*` for all
+//!   texts compare the pattern with `*` first, as Redis's KEYS and SCAN do;
+//! - ranges compare bytes as signed numbers, as Redis does where C's `char` is signed.
 //!
-//! Each element except `*` consumes exactly one byte, so after a mismatch only the *last* star needs
-//! a retry: if the elements after it match nowhere in the rest of the text, more bytes for an
-//! earlier star only shorten that rest. One resume point is enough, without recursion, and the
-//! matcher takes at most |pattern| x |text| steps.
+//! Each element except `*` consumes exactly one byte. So after a mismatch only the *last* star
+//! needs a retry: if the elements after it match nowhere in the rest of the text, an earlier star
+//! that covers more bytes only shortens that rest. So the matcher needs one resume point and no
+//! recursion, and takes at most |pattern| x |text| steps.
 
 /// Returns true if `text` matches `pattern`, byte for byte.
 ///
-/// Takes **O(p·t)** time at worst, **O(p + t)** for a pattern with at most one star, and no memory.
+/// Takes **O(p·t)** time at worst, **O(p + t)** for a pattern without a star or with a star only at
+/// its end. Does not allocate.
 ///
 /// ```
 /// use punctual_store::glob::matches;
@@ -48,7 +50,8 @@ fn run(pattern: &[u8], text: &[u8], nocase: bool) -> bool {
         return pattern.is_empty();
     }
     let (mut p, mut t) = (0, 0);
-    // Resume point after a mismatch: (first element after the last star, first byte that the star does not cover).
+    // Resume point after a mismatch: (first element after the last star, first byte that the star
+    // does not cover).
     let mut resume: Option<(usize, usize)> = None;
     while t < text.len() {
         let width = match pattern.get(p) {
@@ -77,8 +80,8 @@ fn run(pattern: &[u8], text: &[u8], nocase: bool) -> bool {
     pattern[p..].iter().all(|&byte| byte == b'*')
 }
 
-/// Returns the width of the pattern's first element if it matches `byte`. The pattern must not be empty or
-/// start with a star.
+/// Returns the width of the pattern's first element if it matches `byte`. The pattern must not be
+/// empty or start with a star.
 fn element(pattern: &[u8], byte: u8, nocase: bool) -> Option<usize> {
     match pattern {
         [b'?', ..] => Some(1),
@@ -139,7 +142,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The textbook matcher, exponential: every star tries every length.
+    /// The textbook matcher, which takes exponential time: every star tries every length.
     fn model(pattern: &[u8], text: &[u8], nocase: bool) -> bool {
         match (pattern, text) {
             ([], []) => true,
@@ -204,7 +207,8 @@ mod tests {
         assert!(!matches(b"HELLO", b"hello"));
         assert!(matches_nocase(b"H[A-F]LLO", b"hello"));
         assert!(!matches_nocase(b"[\\H]", b"h"));
-        // Signed comparison: 0xff is below 'a', so the range a-0xff holds the bytes from 0xff up to 'a'.
+        // Signed comparison: 0xff is below 'a', so the range a-0xff holds the bytes from 0xff up to
+        // 'a'.
         assert!(matches(b"[a-\xff]", b"0") && !matches(b"[a-\xff]", b"z"));
     }
 

@@ -1,36 +1,40 @@
 //! A hash table from a key's hash to its record's index, without long pauses for resizing.
 //!
-//! The top bits of the hash split the table into *parts* of at most `PART_MAX` keys. A part is an open-addressing table
-//! of 64-byte *chunks*. A chunk has twelve slots, each with a one-byte tag and a record index, so a lookup touches one
-//! cache line here and one for the record. A key that finds its chunk full goes into the next one, and the full chunk
-//! counts it in `passed`. So a search can stop early, and a removal leaves no tombstone (the scheme of F14: Bronson and
-//! Shi, "Open-sourcing F14", 2019). A part grows by a third, and splits in two when full (extendible hashing: Fagin et
-//! al., 1979). No insert moves more than `PART_MAX` keys.
+//! The top bits of the hash split the table into *parts* of at most `PART_MAX` keys. A part is an
+//! open-addressing table of 64-byte *chunks*. A chunk has twelve slots, each with a one-byte tag
+//! and a record index, so a lookup touches one cache line here and one for the record. A key that
+//! finds its chunk full goes into the next chunk with a free slot, and each full chunk that it
+//! passes counts it in `passed`. So a search can stop early, and a removal leaves no tombstone (the
+//! scheme of F14: Bronson and Shi, "Open-sourcing F14", 2019). A part grows by a third, and splits
+//! in two at `PART_MAX` keys (extendible hashing: Fagin et al., 1979). So an insert moves the keys
+//! of one part at most. A part grows beyond `PART_MAX` only if many keys share almost all top bits.
 //!
-//! Chunk numbers follow the order of hashes at every size of a part. So a scan's cursor is a hash: the scan has visited
-//! every key with a lower hash, even if parts grow, split or shrink meanwhile.
+//! Chunk numbers follow the order of hashes at every size of a part. So a scan's cursor is a hash:
+//! the scan has visited every key with a lower hash, even if parts grow, split or shrink meanwhile.
 //!
-//! The table does not store keys: callers compare the key at an index and compute an index's hash.
+//! The table does not store keys. The caller compares the key at an index, and returns an index's
+//! hash *place*, the high half of the key's hash.
 
 #[cfg(test)]
 mod tests;
 
-/// Number of lookups to warm together: about as many loads as a processor keeps in flight.
+/// Number of lookups to warm (load cache lines for) together: about as many loads as a processor
+/// keeps in flight.
 pub const WARM_MAX: usize = 16;
 
-/// Keys in a part before it splits.
+/// A part with this many keys splits in two when a key is added.
 const PART_MAX: usize = 2048;
 /// Slots in a chunk.
 const SLOTS: usize = 12;
-/// A part grows when an insert would fill more than this share of its slots, in 1/16.
+/// A part grows or splits when an insert would fill more than this share of its slots, in 1/16.
 const LOAD_MAX_16: usize = 14;
 
 #[derive(Clone)]
 #[repr(C, align(64))]
 struct Chunk {
-    /// Per slot: 0 if free, otherwise a byte of the hash, which is never 0.
+    /// For each slot, 0 if it is free, otherwise the tag: a byte of the hash, with 0 replaced by 1.
     tags: [u8; SLOTS],
-    /// Number of keys in later chunks whose search passes this one.
+    /// Number of keys in later chunks that passed this chunk because it was full.
     passed: u32,
     indices: [u32; SLOTS],
 }
@@ -54,12 +58,13 @@ impl Chunk {
     }
 }
 
-/// Returns a mask in which bit i is set if byte i of `bytes` equals `byte` (Warren, "Hacker's Delight", 2002, 6-1).
+/// Returns a mask in which bit i is set if byte i of `bytes` equals `byte` (Warren, "Hacker's
+/// Delight", 2002, 6-1).
 #[inline]
 const fn equal_bytes(bytes: u64, byte: u8) -> u32 {
     const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
     let x = bytes ^ (byte as u64).wrapping_mul(0x0101_0101_0101_0101);
-    // The top bit of each byte that is zero, and no other bit.
+    // Sets the top bit of each byte that is zero, and no other bit.
     let zero = !(((x & LOW) + LOW) | x | LOW);
     // Gathers the eight top bits.
     (zero.wrapping_mul(0x0002_0408_1020_4081) >> 56) as u32
@@ -79,14 +84,15 @@ struct Part {
     bits: u32,
 }
 
-/// A hash of a key and its database. The low 48 bits are mixed.
+/// A hash of a key and its database. Only the low 48 bits depend on the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyHash(pub u64);
 
-/// The parts of a key's hash: its order and its tag for the table, and bits for its shard.
+/// The parts of a key's hash: its place and its tag for the table, and bits for its shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hash {
-    /// High half of the hash. Gives the order of keys and their chunk; stored in the key's record.
+    /// High half of the hash. Determines the order of keys and their chunk. The key's record stores
+    /// it.
     pub place: u32,
     spread: u16,
     tag: u8,
@@ -223,8 +229,9 @@ impl Part {
         false
     }
 
-    /// Calls `visit` with the place, the tag and the index of every key. The places of a block's keys are looked up side by side,
-    /// before the first of them is visited: they are in records anywhere in memory.
+    /// Calls `visit` with the place, the tag and the index of every key. Reads the places of all
+    /// keys of a block before it visits the first of them, so that the cache misses of these reads
+    /// overlap.
     fn each(&self, place_of: impl Fn(u32) -> u32, mut visit: impl FnMut(u32, u8, u32)) {
         let mut keys = [(0, 0, 0); SLOTS * BLOCK];
         for block in &self.blocks {
@@ -253,7 +260,7 @@ impl Part {
     }
 }
 
-/// Returns the number of blocks that hold `len` keys and a third more.
+/// Returns the number of blocks with room for `len` keys and a third more.
 fn blocks_for(len: usize) -> usize {
     (len + len / 3).div_ceil(SLOTS * BLOCK)
 }
@@ -261,7 +268,8 @@ fn blocks_for(len: usize) -> usize {
 /// A hash table of record indices.
 #[derive(Clone)]
 pub struct HashTable {
-    /// Number of the part, by the hash's top `depth` bits. A part with fewer bits has several entries.
+    /// Maps the top `depth` bits of a hash to the number of its part. A part with fewer `bits` has
+    /// several entries.
     directory: Vec<u32>,
     depth: u32,
     parts: Vec<Part>,
@@ -297,14 +305,14 @@ impl HashTable {
         self.parts[self.part_of(hash.place)].find(hash, is)
     }
 
-    /// Touches the first cache line that a lookup of `hash` reads. Callers sum the results, to keep the loads, and
-    /// discard the sum.
+    /// Loads the first cache line that a lookup of `hash` reads. The result is arbitrary. Callers
+    /// sum the results so that the compiler keeps the loads, and discard the sum.
     #[inline]
     pub(crate) fn warm(&self, hash: Hash) -> u8 {
         self.warm_place(hash.place)
     }
 
-    /// As [`HashTable::warm`], for a removal.
+    /// Same as [`HashTable::warm`], for a removal, which needs only the hash's place.
     #[inline]
     pub(crate) fn warm_place(&self, place: u32) -> u8 {
         let part = &self.parts[self.part_of(place)];
@@ -315,7 +323,8 @@ impl HashTable {
         }
     }
 
-    /// Returns the first index whose tag matches.
+    /// Returns the first index in the hash's first chunk whose tag matches: the key's record,
+    /// probably.
     #[inline]
     pub(crate) fn candidate(&self, hash: Hash) -> Option<u32> {
         let part = &self.parts[self.part_of(hash.place)];
@@ -327,8 +336,8 @@ impl HashTable {
         (bits != 0).then(|| chunk.indices[bits.trailing_zeros() as usize])
     }
 
-    /// Adds an index that the table does not hold. `place_of` returns the hash place of any index. O(1) amortised; at
-    /// most O(`PART_MAX`) when a part grows or splits.
+    /// Adds an index that the table does not hold. `place_of` returns the hash place of any index.
+    /// O(1) amortised; at most O(`PART_MAX`) when a part grows or splits.
     pub fn insert(&mut self, hash: Hash, index: u32, place_of: impl Fn(u32) -> u32) {
         let mut number = self.part_of(hash.place);
         if (self.parts[number].len + 1) * 16 > self.parts[number].slots() * LOAD_MAX_16 {
@@ -338,12 +347,14 @@ impl HashTable {
         self.len += 1;
     }
 
-    /// Reserves room for `keys` keys if the table is empty, so that inserting them moves none. O(keys).
+    /// Reserves room for `keys` keys if the table is empty, so that inserting them moves none.
+    /// O(keys).
     pub(crate) fn reserve(&mut self, keys: usize) {
         if self.len > 0 || keys <= PART_MAX {
             return;
         }
-        // Sizes of parts vary at random, so each is planned at three quarters of its limit.
+        // The sizes of parts vary at random, so each part is planned for three quarters of its
+        // limit.
         let parts = (keys.div_ceil(PART_MAX / 4 * 3)).next_power_of_two();
         self.depth = parts.trailing_zeros();
         self.directory = (0..parts as u32).collect();
@@ -365,7 +376,8 @@ impl HashTable {
         true
     }
 
-    /// Replaces an index by another one for the same key. Returns false if the table does not hold it. O(1).
+    /// Replaces an index by another one for the same key. Returns false if the table does not hold
+    /// it. O(1).
     pub(crate) fn renumber(&mut self, place: u32, old: u32, new: u32) -> bool {
         let number = self.part_of(place);
         let part = &mut self.parts[number];
@@ -388,7 +400,8 @@ impl HashTable {
     /// Grows or splits a part. Returns the number of the part that now holds `place`.
     fn make_room(&mut self, number: usize, place: u32, place_of: impl Fn(u32) -> u32) -> usize {
         let part = &self.parts[number];
-        // Keys with equal hashes cannot be split, so this bounds the directory that they cause.
+        // A split does not separate keys with equal hashes. The limit keeps such keys from doubling
+        // the directory again and again.
         let directory_max = 64 + 16 * (self.len / PART_MAX);
         let may_split = part.bits < self.depth || self.directory.len() * 2 <= directory_max;
         if part.len < PART_MAX || !may_split {
@@ -423,8 +436,9 @@ impl HashTable {
         self.part_of(place)
     }
 
-    /// Visits the keys whose search starts in the same chunk as `from`, from `from` on. Returns the place to continue
-    /// at, or `None` at the end. A scan visits every key that is present throughout, exactly once. O(1) on average.
+    /// Visits the keys with a place of at least `from` whose search starts in the same chunk.
+    /// Returns the place to continue at, or `None` at the end. A scan from 0 to the end visits
+    /// exactly once every key that is present all the time. O(1) on average.
     pub fn scan(
         &self,
         from: u32,
@@ -450,8 +464,8 @@ impl HashTable {
             }
             at = part.next(at);
         }
-        // The smallest place whose home is the next chunk, or the next part's first place. A part without chunks counts
-        // as one empty chunk.
+        // The scan continues at the smallest place whose home is the next chunk, or at the next
+        // part's first place. A part without chunks counts as one empty chunk.
         let start = (((home as u64 + 1) << 32).div_ceil(part.chunks().max(1) as u64))
             .div_ceil(1 << part.bits);
         u32::try_from(prefix + start).ok()

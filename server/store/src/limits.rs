@@ -1,12 +1,14 @@
-//! Size limits of compact collections and the usage policy, from Redis's directives of the same names.
+//! Settings that commands need: size limits of compact collections and of streams, and the eviction
+//! policy. They come from Redis's directives.
 
 use crate::eviction::Eviction;
 use crate::uses::Uses;
 
-/// Size limits; redis.conf describes each directive.
+/// Settings from directives, each of which redis.conf describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// `list-max-listpack-size`: elements per list chunk if positive, else -1 to -5 for 4 KiB to 64 KiB.
+    /// `list-max-listpack-size`: the maximum number of elements in a piece of a list if positive;
+    /// -1 to -5 for at most 4 KiB to 64 KiB.
     pub list_piece: i64,
     /// `hash-max-listpack-entries`.
     pub hash_entries: usize,
@@ -24,17 +26,17 @@ pub struct Limits {
     pub zset_value: usize,
     /// `hll-sparse-max-bytes`.
     pub hll_sparse_bytes: usize,
-    /// `stream-node-max-bytes`; 0: no limit.
+    /// `stream-node-max-bytes`; 0 for no limit.
     pub stream_bytes: usize,
-    /// `stream-node-max-entries`; 0: no limit.
+    /// `stream-node-max-entries`; 0 for no limit.
     pub stream_entries: usize,
     /// `stream-idmp-duration`, in seconds.
     pub idmp_duration_s: u32,
     /// `stream-idmp-maxsize`.
     pub idmp_size_max: u32,
-    /// Usage that each key records.
+    /// Usage that each key records, from `maxmemory-policy`.
     pub uses: Uses,
-    /// Which keys are evicted when memory is short; `None` for none.
+    /// Policy of eviction, from `maxmemory-policy`; `None` for `noeviction`.
     pub eviction: Option<Eviction>,
 }
 

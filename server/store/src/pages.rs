@@ -1,23 +1,25 @@
-//! Items in pages, under indices that never move: the records of a database, the elements of a large collection.
+//! Items in pages, under indices that do not change while the item exists: the records of a
+//! database, and the elements of a large collection.
 //!
-//! A page is freed as soon as it is empty, so memory returns after a mass expiry. An index may be used again: the holder of
-//! a stale one must compare (the hash table by name, the wheel by a record's stamp). The first page grows by doubling, so
-//! that a few items take little memory.
+//! A page is freed as soon as it is empty, so memory is released after a mass expiry. The index of
+//! a removed item is used again. So a holder of an index must check the item: the hash table's
+//! callers compare the name, the wheel compares the record's stamp. The first page grows by
+//! doubling, so that a few items take little memory.
 
-/// Maximum number of places in a page.
+/// Binary logarithm of the number of places in a page.
 const PAGE_BITS: u32 = 8;
 const PAGE: usize = 1 << PAGE_BITS;
 const WORDS: usize = PAGE / 64;
-/// Places in the first page when it is new.
+/// Number of places in the first page when it is new.
 const FIRST: usize = 8;
 
-/// The places of a page; a freed page has none.
+/// The places of a page; a freed page has 0 places.
 type Page<T> = Box<[Option<T>]>;
 
-/// Which places of a page are free.
+/// The free places of a page.
 #[derive(Clone)]
 struct Room {
-    /// Bit i of word w: place 64 w + i is free.
+    /// Bit i of word w is set if place 64 w + i is free.
     free: [u64; WORDS],
     used: usize,
 }
@@ -39,13 +41,14 @@ impl Room {
 /// Items in pages.
 #[derive(Clone)]
 pub struct Pages<T> {
-    /// Separate from `rooms`, because a look-up needs the places only.
+    /// The places by page number. Separate from `rooms`, because a lookup needs only the places.
     pages: Vec<Page<T>>,
-    /// By page number.
+    /// The free places by page number.
     rooms: Vec<Room>,
-    /// Pages that may have room, each at most once; the last is filled first.
+    /// Numbers of the pages that new items go into, each at most once. Each has room. The last page
+    /// of the list is filled first.
     open: Vec<u32>,
-    /// Page numbers that hold no page.
+    /// Numbers of freed pages.
     gaps: Vec<u32>,
     len: usize,
 }
@@ -81,12 +84,14 @@ impl<T> Pages<T> {
         self.len == 0
     }
 
-    /// Returns a number that is greater than every index, free ones included.
+    /// Returns a number that is greater than the index of every item, for any size of the first
+    /// page.
     pub fn end(&self) -> u32 {
         (self.pages.len() << PAGE_BITS) as u32
     }
 
-    /// Returns a number that is greater than every index that there may be before a page is added or the first one grows.
+    /// Returns a number that is greater than the index of every place, until a page is added or the
+    /// first page grows.
     pub fn places(&self) -> u32 {
         match &self.pages[..] {
             [only] => only.len() as u32,
@@ -101,14 +106,15 @@ impl<T> Pages<T> {
         self.pages.get(page)?.get(slot)?.as_ref()
     }
 
-    /// As [`Pages::get`], for a change. O(1).
+    /// Returns the item at `index` for changes, if there is one. O(1).
     #[inline]
     pub fn get_mut(&mut self, index: u32) -> Option<&mut T> {
         let (page, slot) = split(index);
         self.pages.get_mut(page)?.get_mut(slot)?.as_mut()
     }
 
-    /// Reads what [`Pages::remove`] writes besides the item. Callers sum the results, to keep the loads.
+    /// Loads the cache lines that [`Pages::remove`] changes besides the item. The result is
+    /// arbitrary. Callers sum the results so that the compiler keeps the loads.
     #[inline]
     pub(crate) fn warm_room(&self, index: u32) -> u32 {
         let (page, slot) = split(index);
@@ -117,11 +123,12 @@ impl<T> Pages<T> {
             .map_or(0, |room| room.free[slot / 64] as u32 ^ room.used as u32)
     }
 
-    /// Adds an item and returns its index. O(1), O(page) when a page is added or the first one grows.
+    /// Adds an item and returns its index. O(1), O(places of a page) when a page is added or the
+    /// first page grows.
     ///
     /// # Panics
-    /// If there are 2^32 items.
-    pub fn insert(&mut self, thing: T) -> u32 {
+    /// If all 2^32 places are taken.
+    pub fn insert(&mut self, item: T) -> u32 {
         let number = match self.open.last() {
             Some(&number) => number,
             None => self.make_room(),
@@ -136,7 +143,7 @@ impl<T> Pages<T> {
         room.free[word] &= room.free[word] - 1;
         room.used += 1;
         let page = &mut self.pages[number as usize];
-        page[slot] = Some(thing);
+        page[slot] = Some(item);
         if room.used == page.len() {
             self.open.pop();
         }
@@ -144,7 +151,7 @@ impl<T> Pages<T> {
         (number << PAGE_BITS) | slot as u32
     }
 
-    /// Grows the first page, or adds one. Returns the number of the page that is open now.
+    /// Grows the first page, or adds a page. Returns the number of the page, which now has room.
     #[cold]
     fn make_room(&mut self) -> u32 {
         if let [first] = &mut self.pages[..]
@@ -160,9 +167,9 @@ impl<T> Pages<T> {
         let number = self.gaps.pop().unwrap_or_else(|| {
             self.pages.push(Page::default());
             self.rooms.push(Room::NONE);
-            u32::try_from(self.pages.len() - 1).expect("pages fit u32")
+            u32::try_from(self.pages.len() - 1).expect("page numbers fit u32")
         });
-        assert!(number < 1 << (32 - PAGE_BITS), "2^32 things in one place");
+        assert!(number < 1 << (32 - PAGE_BITS), "at most 2^32 places");
         let size = if self.pages.len() == 1 { FIRST } else { PAGE };
         self.pages[number as usize] = places(size).collect();
         self.rooms[number as usize].open(0, size);
@@ -170,11 +177,11 @@ impl<T> Pages<T> {
         number
     }
 
-    /// Removes the item at `index`. O(1), and O(open pages) when it was the last of its page.
+    /// Removes the item at `index`. O(1), O(pages with room) if it was the only item of its page.
     pub fn remove(&mut self, index: u32) -> Option<T> {
         let (number, slot) = split(index);
         let page = self.pages.get_mut(number)?;
-        let thing = page.get_mut(slot)?.take()?;
+        let item = page.get_mut(slot)?.take()?;
         let room = &mut self.rooms[number];
         if room.used == page.len() {
             self.open.push(number as u32);
@@ -185,27 +192,27 @@ impl<T> Pages<T> {
         if room.used == 0 {
             *page = Page::default();
             *room = Room::NONE;
-            // Most emptied pages were opened last, so search from the end.
+            // Pages that became empty are mostly near the end of the list.
             if let Some(at) = self.open.iter().rposition(|&n| n == number as u32) {
                 self.open.swap_remove(at);
             }
             self.gaps.push(number as u32);
         }
-        Some(thing)
+        Some(item)
     }
 
     /// Returns all items with their indices, in index order.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         self.pages.iter().enumerate().flat_map(|(number, page)| {
-            page.iter().enumerate().filter_map(move |(slot, thing)| {
+            page.iter().enumerate().filter_map(move |(slot, item)| {
                 let index = ((number as u32) << PAGE_BITS) | slot as u32;
-                Some((index, thing.as_ref()?))
+                Some((index, item.as_ref()?))
             })
         })
     }
 
-    /// Returns a random item, each with the same probability. O(1) on average, O(pages) if very few places are taken. `random`
-    /// returns a number below its argument.
+    /// Returns the index of a random item; all items have the same probability. O(1) on average,
+    /// O(pages) if very few places are taken. `random` returns a number below its argument.
     pub fn at_random(&self, mut random: impl FnMut(u32) -> u32) -> Option<u32> {
         let places = self.places();
         if self.len == 0 {
@@ -248,9 +255,9 @@ impl<T> Pages<T> {
         places - self.len
     }
 
-    /// Returns the indices of the items in the page that has the fewest of them, and makes sure that no item is added to that
-    /// page until one is removed from it. For a caller that moves them to other pages. `None` if the other pages have no
-    /// room for a page's items. O(pages).
+    /// Returns the indices of the items in the page with the fewest items, for a caller that moves
+    /// these items to other pages. New items no longer go into that page, so it is freed when its
+    /// last item is removed. Returns `None` if the other pages may lack room. O(pages).
     pub fn close_sparsest(&mut self) -> Option<Vec<u32>> {
         if self.pages.len() < 2 || self.room() <= PAGE {
             return None;
@@ -268,7 +275,7 @@ impl<T> Pages<T> {
         )
     }
 
-    /// Bytes of the pages.
+    /// Returns the bytes of the pages and of their administration. O(pages).
     pub fn memory(&self) -> usize {
         self.pages
             .iter()
@@ -312,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_pages_are_given_back() {
+    fn empty_pages_are_freed() {
         let mut pages = Pages::default();
         let indices: Vec<u32> = (0..10_000u64).map(|n| pages.insert(n)).collect();
         let full = pages.memory();
@@ -327,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn each_is_as_likely_to_be_drawn() {
+    fn random_items_are_uniformly_distributed() {
         for keep in [1, 3, 1000] {
             let mut pages = Pages::default();
             let all: Vec<u32> = (0..20_000u32).map(|n| pages.insert(n)).collect();
@@ -349,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_take_little() {
+    fn few_items_take_little_memory() {
         let mut pages = Pages::default();
         for n in 0..8u64 {
             pages.insert(n);

@@ -1,15 +1,15 @@
-//! Random numbers. All of them follow from the seed that a store is given: no code of this crate
-//! asks the machine for one.
+//! Random numbers. The seed of the store determines all of them: this crate does not get random
+//! numbers from the machine.
 //!
-//! - The first generator of a store is [`StdRng`](rand::rngs::StdRng), whose state cannot be computed
-//!   from the numbers that clients see. It gives the hash keys, the first seed of [`Draws`], and
-//!   generators to each shard.
-//! - A command that draws numbers makes its own generator with [`Draws::generator`]. A counter
-//!   numbers these generators, so no two commands draw the same numbers, on whichever event loops
-//!   they run. With one loop, the same commands draw the same numbers in each run; the turns that
-//!   they are divided into do not matter.
-//! - Evictions, and the access counters of keys, draw from the generators of their shard, under its
-//!   lock.
+//! - The first generator of a store is [`StdRng`](rand::rngs::StdRng), whose state cannot be
+//!   computed from the numbers that clients see. It creates the hash keys, the first seed of
+//!   [`Draws`], and the generators of each shard.
+//! - A command that needs random numbers creates its own generator with [`Draws::generator`]. A
+//!   counter numbers these generators, so each command gets different numbers, on any event loop.
+//!   With one loop, the same sequence of commands gets the same numbers in each run, even if it is
+//!   divided into turns (passes of a loop) in another way.
+//! - Evictions, and the access counters of keys, use the generators of their shard, under the
+//!   shard's lock.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +22,7 @@ use rand::{RngExt as _, SeedableRng as _};
 #[repr(align(128))]
 pub(crate) struct Draws {
     first: u64,
-    /// Number of seeds that were given out.
+    /// Number of seeds returned so far.
     taken: AtomicU64,
 }
 
@@ -41,7 +41,7 @@ impl Draws {
         self.first.wrapping_add(taken)
     }
 
-    /// Returns a generator with a seed of its own. It is quick and not secure.
+    /// Returns a generator with a new seed. It is fast and not cryptographically secure.
     pub(crate) fn generator(&self) -> SmallRng {
         SmallRng::seed_from_u64(self.seed())
     }

@@ -1,13 +1,17 @@
-//! A B+ tree of small slots with the number of slots under each child: the order of a large sorted set, of timers and of jobs.
+//! A B+ tree of small slots with the number of slots under each child. It holds the order of a
+//! large sorted set, of timers and of jobs.
 //!
-//! The tree is that of Bayer and McCreight ("Organization and Maintenance of Large Ordered Indices", 1972) with all
-//! entries in the leaves; the counts make it an order-statistics tree (Cormen et al., "Introduction to Algorithms",
-//! chapter 14), so an entry's rank and the entry of a rank take one descent each.
+//! The tree is a B-tree (Bayer and McCreight, "Organization and Maintenance of Large Ordered
+//! Indices", 1972) with all slots in the leaves. The counts make it an order-statistics tree
+//! (Cormen et al., "Introduction to Algorithms", chapter 14), so one descent finds a slot's rank or
+//! the slot of a rank.
 //!
-//! Ground rules: the tree compares nothing. A search passes a *split*: a function that returns how many of some ordered
-//! slots come before the wanted point. One descent calls it once per level. An inner node stores the exact first slot
-//! under each child, so every id in it is alive. Leaves have little spare capacity. A node that a removal leaves sparse
-//! is merged with a neighbour if both fit well into one node; slots never move between neighbours otherwise.
+//! Ground rules: the tree does not compare slots. A search passes a *split*: a function that gets
+//! ordered slots and returns the number of them before the wanted position. A descent calls the
+//! split once per level. An inner node stores the exact first slot under each child, so each id in
+//! it belongs to an existing entry. Leaves have little spare capacity. A removal that leaves a node
+//! sparse merges the node with a neighbour if both fit into one node with room to spare. Otherwise,
+//! slots do not move between neighbours.
 
 mod ordered;
 #[cfg(test)]
@@ -19,17 +23,17 @@ use std::ops::Range;
 
 pub(crate) use walk::Walk;
 
-/// What a tree holds.
-pub(crate) trait Sorted: Copy + PartialEq + std::fmt::Debug {
-    /// Returns the number that slots are sorted by first: a score, or a time.
+/// A slot that a tree can hold.
+pub(crate) trait TreeSlot: Copy + PartialEq + std::fmt::Debug {
+    /// Returns the number that slots are sorted by first. It stands for a score or a time.
     fn ordinal(self) -> u64;
 
-    /// Returns the slot with another number.
+    /// Returns the slot with another ordinal.
     #[must_use]
     fn with_ordinal(self, ordinal: u64) -> Self;
 }
 
-/// A score or a deadline, and the id of its entry, in 12 bytes.
+/// An ordinal, which stands for a score or a deadline, and the id of its entry, in 12 bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slot {
     low: u32,
@@ -50,7 +54,7 @@ impl Slot {
     }
 }
 
-impl Sorted for Slot {
+impl TreeSlot for Slot {
     #[inline]
     fn ordinal(self) -> u64 {
         u64::from(self.high) << 32 | u64::from(self.low)
@@ -62,12 +66,13 @@ impl Sorted for Slot {
     }
 }
 
-/// Returns how many of the ordered slots come before the first one for which `is_before` is false.
+/// Returns the number of slots for which `is_before` is true. In the order of the slots, these
+/// slots must come first.
 ///
-/// Probes every eighth slot, then eight slots. All these loads are independent and there is no branch to mispredict,
-/// while a binary search waits for memory at each of its first steps.
+/// Probes every eighth slot, then eight slots. These loads are independent, and there is no branch
+/// to mispredict. A binary search would wait for memory at each of its first steps.
 #[inline]
-pub(crate) fn count_before<S: Sorted>(slots: &[S], is_before: impl Fn(S) -> bool) -> usize {
+pub(crate) fn count_before<S: TreeSlot>(slots: &[S], is_before: impl Fn(S) -> bool) -> usize {
     const RUN: usize = 8;
     let (runs, _) = slots.as_chunks::<RUN>();
     let whole: usize = runs
@@ -88,7 +93,7 @@ impl std::fmt::Debug for Slot {
 
 /// A tree of leaves with up to `LEAF` slots and inner nodes with up to `FAN` children.
 ///
-/// Insertion and removal are O(log n), and move the slots of a leaf.
+/// Insertion and removal take O(log n) and move slots within a leaf.
 #[derive(Clone)]
 pub(crate) struct Tree<S = Slot, const LEAF: usize = 64, const FAN: usize = 64> {
     root: Node<S>,
@@ -96,12 +101,12 @@ pub(crate) struct Tree<S = Slot, const LEAF: usize = 64, const FAN: usize = 64> 
 
 #[derive(Clone)]
 enum Node<S> {
-    /// Empty only at the root.
+    /// Slots in order. A leaf is empty only if it is the root of an empty tree.
     Leaf(Vec<S>),
     Inner(Box<Inner<S>>),
 }
 
-/// Children in order; the three vectors have the same length, at least 1.
+/// An inner node: children in order. The three vectors have the same length, at least 1.
 #[derive(Clone)]
 struct Inner<S> {
     /// First slot under each child.
@@ -121,14 +126,14 @@ impl<S> Default for Inner<S> {
     }
 }
 
-/// The edges of the tree that a node lies on.
+/// Whether a node is the leftmost or the rightmost of its level.
 #[derive(Clone, Copy)]
 struct Edges {
     left: bool,
     right: bool,
 }
 
-/// The target of a removal: selects a child or a slot at each level.
+/// The target of a removal: selects a child in an inner node, and a slot in a leaf.
 trait Target<S> {
     fn child(&mut self, inner: &Inner<S>) -> usize;
     fn slot(&mut self, slots: &[S]) -> usize;
@@ -167,7 +172,7 @@ impl<S> Target<S> for Rank {
 /// Result of [`Tree::take`].
 enum Taken<S> {
     Removed(S),
-    /// The slot got the new score in place.
+    /// The slot got its new ordinal in place.
     Changed,
 }
 
@@ -181,11 +186,11 @@ impl<S> Inner<S> {
             }
             *rank -= count as usize;
         }
-        panic!("a rank below the number of slots");
+        panic!("the rank is below the number of slots");
     }
 }
 
-impl<S: Sorted> Inner<S> {
+impl<S: TreeSlot> Inner<S> {
     fn push(&mut self, node: Node<S>) {
         self.insert(self.children.len(), node);
     }
@@ -218,7 +223,7 @@ impl<S: Sorted> Inner<S> {
     }
 }
 
-impl<S: Sorted> Node<S> {
+impl<S: TreeSlot> Node<S> {
     /// Returns the first slot.
     #[inline]
     fn first(&self) -> S {
@@ -255,7 +260,7 @@ impl<S: Sorted> Node<S> {
     }
 }
 
-impl<S: Sorted, const LEAF: usize, const FAN: usize> std::fmt::Debug for Tree<S, LEAF, FAN> {
+impl<S: TreeSlot, const LEAF: usize, const FAN: usize> std::fmt::Debug for Tree<S, LEAF, FAN> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Tree({} slots)", self.len())
     }
@@ -269,11 +274,13 @@ impl<S, const LEAF: usize, const FAN: usize> Default for Tree<S, LEAF, FAN> {
     }
 }
 
-impl<S: Sorted, const LEAF: usize, const FAN: usize> Tree<S, LEAF, FAN> {
-    /// Below this, leaves and inner nodes are sparse; two are merged if they have at most `FULL` together.
+impl<S: TreeSlot, const LEAF: usize, const FAN: usize> Tree<S, LEAF, FAN> {
+    /// Leaves with fewer slots, and inner nodes with fewer children, are sparse. A sparse node is
+    /// merged with a neighbour if both have at most `FULL` together.
     const SPARSE: (usize, usize) = (LEAF.div_ceil(3), FAN.div_ceil(3));
     const FULL: (usize, usize) = (LEAF - LEAF / 4, FAN - FAN / 4);
-    /// Fill of nodes built in bulk: leaves room for some inserts without a split.
+    /// Number of slots or children in a node of a tree that is built in bulk. The node has room for
+    /// some inserts without a split.
     const FILLED: (usize, usize) = (LEAF - LEAF / 6, FAN - FAN / 6);
 
     /// Builds a tree of slots in order. O(n).
@@ -304,7 +311,7 @@ impl<S: Sorted, const LEAF: usize, const FAN: usize> Tree<S, LEAF, FAN> {
             match node {
                 Node::Leaf(slots) => return rank + split(slots),
                 Node::Inner(inner) => {
-                    // The child whose first slot is the last one before the split; it may end there.
+                    // Descends into the last child that starts before the split.
                     let Some(i) = split(&inner.firsts).checked_sub(1) else {
                         return rank;
                     };
@@ -315,7 +322,7 @@ impl<S: Sorted, const LEAF: usize, const FAN: usize> Tree<S, LEAF, FAN> {
         }
     }
 
-    /// Inserts a slot at the split. O(log n).
+    /// Inserts a slot at the position of the split. O(log n).
     #[inline]
     pub(crate) fn insert(&mut self, slot: S, split: impl Fn(&[S]) -> usize) {
         let edges = Edges {
@@ -337,7 +344,7 @@ impl<S: Sorted, const LEAF: usize, const FAN: usize> Tree<S, LEAF, FAN> {
     pub(crate) fn remove(&mut self, split: impl Fn(&[S]) -> usize) -> S {
         match self.take(Before(split), None) {
             Taken::Removed(slot) => slot,
-            Taken::Changed => unreachable!("no new score was given"),
+            Taken::Changed => unreachable!("without a new ordinal, the slot is removed"),
         }
     }
 
@@ -348,12 +355,13 @@ impl<S: Sorted, const LEAF: usize, const FAN: usize> Tree<S, LEAF, FAN> {
     pub(crate) fn remove_at(&mut self, rank: usize) -> S {
         match self.take(Rank(rank), None) {
             Taken::Removed(slot) => slot,
-            Taken::Changed => unreachable!("no new score was given"),
+            Taken::Changed => unreachable!("without a new ordinal, the slot is removed"),
         }
     }
 
-    /// Changes the score of the last slot before the split if that keeps the order, otherwise removes it. Returns true
-    /// if the slot has the new score. O(log n).
+    /// Changes the ordinal of the last slot before the split if the new ordinal lies between the
+    /// ordinals of its neighbours in the leaf, otherwise removes the slot. Returns true if the slot
+    /// has the new ordinal. O(log n).
     ///
     /// # Panics
     /// If the tree is empty.
@@ -372,8 +380,8 @@ impl<S: Sorted, const LEAF: usize, const FAN: usize> Tree<S, LEAF, FAN> {
         self.root.count() as usize
     }
 
-    /// Iterates over the slots of a range of ranks, in reverse order if `backwards`; ignores ranks beyond the last
-    /// slot. O(log n), then O(1) per slot.
+    /// Iterates over the slots of a range of ranks, in reverse order if `backwards`; ignores ranks
+    /// beyond the last slot. O(log n), then O(1) per slot.
     pub(crate) fn walk(&self, ranks: Range<usize>, backwards: bool) -> Walk<'_, S> {
         Walk::new(
             &self.root,
@@ -428,8 +436,9 @@ impl<S: Sorted, const LEAF: usize, const FAN: usize> Tree<S, LEAF, FAN> {
         }
     }
 
-    /// Inserts a slot at `at`. A full leaf splits in half, except at the edges of the tree: there it stays full and the
-    /// new slot starts a leaf, which suits insertion in order.
+    /// Inserts a slot at `at`. A full leaf splits in half. At an edge of the tree, a full leaf
+    /// stays full and the new slot starts another leaf, because the next slots probably follow
+    /// there. Returns the new right sibling after a split.
     fn put_in_leaf(slots: &mut Vec<S>, at: usize, slot: S, edges: Edges) -> Option<Vec<S>> {
         if slots.len() < LEAF {
             if slots.len() == slots.capacity() {
@@ -462,8 +471,8 @@ impl<S: Sorted, const LEAF: usize, const FAN: usize> Tree<S, LEAF, FAN> {
         Some(right)
     }
 
-    /// Returns the capacity for a leaf of `len` slots: sixths of a full leaf, which waste little of the allocator's
-    /// size classes, and powers of two below half.
+    /// Returns the capacity for a leaf of `len` slots: a multiple of a sixth of a full leaf, which
+    /// fits the allocator's size classes well, or a power of two if the leaf is at most half full.
     const fn room(len: usize) -> usize {
         if len > LEAF / 2 {
             return (len * 6).div_ceil(LEAF) * LEAF / 6;
@@ -514,7 +523,7 @@ impl<S: Sorted, const LEAF: usize, const FAN: usize> Tree<S, LEAF, FAN> {
                     if inner.counts[i] == 0 {
                         inner.remove(i);
                     } else {
-                        // Reading the leaf's first slot may be a cache miss.
+                        // The comparison avoids a read of the child, which may be a cache miss.
                         if inner.firsts[i] == slot {
                             inner.firsts[i] = inner.children[i].first();
                         }
@@ -526,8 +535,8 @@ impl<S: Sorted, const LEAF: usize, const FAN: usize> Tree<S, LEAF, FAN> {
         }
     }
 
-    /// Merges child `i` with a neighbour if it is sparse and both fit into one node. Otherwise shrinks a leaf's excess
-    /// capacity.
+    /// Merges child `i` with a neighbour if it is sparse and both fit into one node. Otherwise
+    /// shrinks a leaf's excess capacity.
     fn compact_child(inner: &mut Inner<S>, i: usize) {
         let sparse = match &inner.children[i] {
             Node::Leaf(slots) => slots.len() < Self::SPARSE.0,

@@ -1,9 +1,10 @@
-//! Boxes and integers at any address: beside one, the tag of an enum takes one byte instead of eight.
+//! Boxes and integers without alignment. An enum with such a field needs one byte for its tag
+//! instead of eight.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-/// A box at any address.
+/// A box that may lie at any address.
 #[repr(Rust, packed)]
 pub struct UnalignedBox<T: ?Sized>(Box<T>);
 
@@ -83,12 +84,12 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for UnalignedBox<T> {
     }
 }
 
-/// An integer at any address.
+/// An integer that may lie at any address.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct UnalignedI64([u8; 8]);
 
 impl UnalignedI64 {
-    /// The integer.
+    /// Returns the integer.
     #[inline]
     pub const fn get(self) -> i64 {
         i64::from_ne_bytes(self.0)

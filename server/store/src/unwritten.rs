@@ -1,22 +1,24 @@
-//! What a snapshot has still to write: items of [pages](crate::pages), and pieces of a sequence.
+//! The remaining work of a snapshot: the items of [pages](crate::pages), or the pieces of a
+//! sequence, that it must still write in their state from when it began.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Indices that were taken when the snapshot began and are not written yet. The snapshot goes through them in ascending order; an item that
-/// changes before its turn is written early. One bit an item.
+/// The items of pages that a snapshot must still write. The snapshot writes them in ascending order
+/// of their indices. The owner of the pages copies or writes an item early, before the item
+/// changes. Takes one bit for each place.
 #[derive(Debug)]
 pub(crate) struct Unwritten {
     /// Items below this index are written.
     next: u32,
     /// Items from this index on were added after the snapshot began.
     end: u32,
-    /// Bit i: item i was written early, or was added after the snapshot began.
+    /// Bit i is set if item i was copied or written early, or was added after the snapshot began.
     done: Vec<u64>,
 }
 
 impl Unwritten {
-    /// Starts with all items of pages that end at `end`.
+    /// Creates the work for all items with indices below `end`.
     pub(crate) fn new(end: u32) -> Self {
         Self {
             next: 0,
@@ -25,13 +27,13 @@ impl Unwritten {
         }
     }
 
-    /// Returns whether the item is still to be written, if it exists.
+    /// Returns whether the snapshot must still write the item, if the item exists.
     #[inline]
     pub(crate) fn contains(&self, id: u32) -> bool {
         (self.next..self.end).contains(&id) && self.done[id as usize / 64] >> (id % 64) & 1 == 0
     }
 
-    /// Takes an item out of turn: it was written early, or added.
+    /// Excludes an item: the caller has copied or written it early, or has added it.
     #[inline]
     pub(crate) fn remove(&mut self, id: u32) {
         if id < self.end {
@@ -39,7 +41,8 @@ impl Unwritten {
         }
     }
 
-    /// Takes the next index, and whether its item is still to be written. `None` at the end.
+    /// Returns the next index, and whether the snapshot must still write its item. Returns `None`
+    /// at the end.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<(u32, bool)> {
         if self.next == self.end {
@@ -52,8 +55,8 @@ impl Unwritten {
     }
 }
 
-/// The pieces of a sequence that a snapshot has still to write, in order: numbers of those that have not changed since it began, and
-/// copies of the others.
+/// The pieces of a sequence that a snapshot must still write, in order: the numbers of unchanged
+/// pieces, and copies of pieces from before they changed.
 #[derive(Debug)]
 pub(crate) struct UnwrittenPieces<P> {
     parts: VecDeque<Part<P>>,
@@ -61,22 +64,22 @@ pub(crate) struct UnwrittenPieces<P> {
 
 #[derive(Debug)]
 enum Part<P> {
-    /// Numbers of pieces that have not changed. Never empty.
+    /// Current numbers of pieces that have not changed. Never empty.
     Same(Range<usize>),
-    /// A piece as it was.
+    /// Copy of a piece that has changed or was removed.
     Kept(P),
 }
 
-/// A piece that is to be written.
+/// The next piece to write.
 pub(crate) enum Next<P> {
-    /// The piece with this number.
+    /// The piece that has this number in the sequence now.
     Same(usize),
-    /// A copy.
+    /// A copy of a piece.
     Kept(P),
 }
 
 impl<P> UnwrittenPieces<P> {
-    /// Starts with pieces 0 to `count`.
+    /// Creates the work for the first `count` pieces.
     pub(crate) fn new(count: usize) -> Self {
         let all = (count > 0).then_some(Part::Same(0..count));
         Self {
@@ -98,12 +101,12 @@ impl<P> UnwrittenPieces<P> {
         })
     }
 
-    /// Returns whether every piece was taken.
+    /// Returns whether no pieces are left.
     pub(crate) fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
 
-    /// Keeps a copy of the piece `number` before it changes. O(parts).
+    /// Copies the piece `number` before it changes, if it is still to be written. O(parts).
     pub(crate) fn keep(&mut self, number: usize, piece: &P)
     where
         P: Clone,
@@ -134,7 +137,7 @@ impl<P> UnwrittenPieces<P> {
         }
     }
 
-    /// Notes that a piece was inserted at `number`. O(parts).
+    /// Adjusts the numbers of pieces after a piece was inserted at `number`. O(parts).
     pub(crate) fn inserted(&mut self, number: usize) {
         let mut split = None;
         for (at, part) in self.parts.iter_mut().enumerate() {
@@ -152,7 +155,8 @@ impl<P> UnwrittenPieces<P> {
         }
     }
 
-    /// Takes over the piece that was removed from `number`. O(parts).
+    /// Stores the piece that was removed from `number` if it is still to be written, and adjusts
+    /// the numbers of later pieces. O(parts).
     pub(crate) fn removed(&mut self, number: usize, piece: P) {
         self.keep_with(number, || piece);
         for part in &mut self.parts {

@@ -1,17 +1,21 @@
-//! Usage of a key in 24 bits: the time of the last access, or an approximate access frequency.
+//! Usage of a key in 24 bits: the time of the last access or change, or an approximate access
+//! frequency. The eviction policy (`maxmemory-policy`) determines which:
 //!
-//! As in Redis, the bits are seconds of the clock or, under an LFU policy, minutes and a logarithmic counter
-//! (Morris, "Counting large numbers of events in small registers", 1978) that decays while the key is not used. Redis has 16 bits of
-//! minutes; here the first of them changes with each access, because most accesses leave the counter as it is, and a key that
-//! was used after eviction has examined it should not be evicted. So minutes wrap after 22 days, not 45. Under an LRU
-//! or LRM policy they are units of 128 ms: at half a million commands a second, most keys of a full store have been used within the
-//! same few seconds.
+//! - Without an LRU, LRM or LFU policy, the bits are seconds of the clock, as in Redis.
+//! - Under an LRU or LRM policy, the bits are units of 128 ms: at half a million commands a second,
+//!   most keys of a full store have been used within the same few seconds.
+//! - Under an LFU policy, the bits are minutes and a logarithmic counter (Morris, "Counting large
+//!   numbers of events in small registers", 1978) that decays while the key is not used, as in
+//!   Redis. Redis has 16 bits of minutes. Here the top one changes with each access, because most
+//!   accesses do not change the counter, and eviction must see that a key was used after eviction
+//!   examined it. So the minutes wrap after 22 days, in Redis after 45.
 
 use crate::time::Now;
 
 /// Mask of the 24 bits.
 pub const MASK: u32 = 0x00ff_ffff;
-/// Counter of a new key. It is above 0 so that eviction does not pick a new key before its first use.
+/// Counter of a new key. It is above 0 so that eviction does not pick a new key before its first
+/// use.
 const NEW: u32 = 5;
 
 /// Kind of usage that keys record (`maxmemory-policy`).
@@ -22,7 +26,7 @@ pub enum Uses {
     Last,
     /// Time of the last access, in units of 128 ms.
     Recent,
-    /// Time of the last change, in units of 128 ms; reads leave it as it is.
+    /// Time of the last change, in units of 128 ms. Reads do not change it.
     Changed,
     /// Access counter.
     Count {
@@ -44,9 +48,9 @@ fn units(now: Now) -> u32 {
     (now.read_ms() >> RECENT_SHIFT) as u32 & MASK
 }
 
-/// Mask of the minutes beside a counter.
+/// Mask of the minutes, which are above the 8 bits of a counter.
 const MINUTES: u32 = 0x7fff;
-/// The bit beside a counter that changes with each access.
+/// The bit above a counter's minutes, which changes with each access.
 const ACCESS: u32 = 1 << 23;
 
 fn minutes(now: Now) -> u32 {
@@ -64,8 +68,8 @@ impl Uses {
         }
     }
 
-    /// Returns the usage of a restored key, from its idle time or its counter. Without the value that this policy
-    /// records, the usage is that of a new key.
+    /// Returns the usage of a restored key, from its idle time or its counter. If the value that
+    /// this policy records is `None`, returns the usage of a new key.
     pub fn restored(self, idle_s: Option<u64>, count: Option<u8>, now: Now) -> u32 {
         match self {
             Self::Last | Self::Recent | Self::Changed => {
@@ -76,8 +80,8 @@ impl Uses {
         }
     }
 
-    /// Returns the usage of a key after one more access; `before` is its previous usage. A counter
-    /// stays as it is: see [`Uses::incremented`].
+    /// Returns the usage of a key after one more access; `before` is its previous usage. Does not
+    /// change a counter; see [`Uses::incremented`].
     #[inline]
     pub fn after_access(self, before: u32, now: Now) -> u32 {
         match self {
@@ -87,8 +91,8 @@ impl Uses {
         }
     }
 
-    /// Returns the usage of a key after one more access, if keys record an access counter. `random` is a
-    /// random number from 0 up to 1.
+    /// Returns the usage of a key after one more access, if keys record an access counter. `random`
+    /// is a random number from 0 up to 1.
     pub(crate) fn incremented(self, before: u32, now: Now, random: f64) -> u32 {
         let Self::Count { log_factor, .. } = self else {
             return before;
@@ -99,7 +103,8 @@ impl Uses {
         (before & ACCESS ^ ACCESS) | minutes(now) << 8 | (count + u32::from(more))
     }
 
-    /// Returns the decayed counter of a key with usage `uses`, or 0 if keys record their last access.
+    /// Returns the decayed counter of a key with usage `uses`, or 0 if keys record their last
+    /// access.
     pub fn count(self, uses: u32, now: Now) -> u32 {
         let Self::Count { decay_minutes, .. } = self else {
             return 0;
@@ -109,8 +114,9 @@ impl Uses {
         (uses & 0xff).saturating_sub(lost)
     }
 
-    /// Returns the seconds since the last access or change of a key with usage `uses`. Meaningless for counters, and after the
-    /// clock was set back. The time wraps after 194 days, after 24 days under an LRU or LRM policy.
+    /// Returns the seconds since the last access or change of a key with usage `uses`. Meaningless
+    /// for counters, and after the clock was set back. The time wraps after 194 days, after 24 days
+    /// under an LRU or LRM policy.
     pub fn idle_s(self, uses: u32, now: Now) -> u32 {
         match self {
             Self::Recent | Self::Changed => {
@@ -120,8 +126,8 @@ impl Uses {
         }
     }
 
-    /// Returns how soon a key with usage `uses` should be evicted: greater is sooner. The order of two keys that are not
-    /// used stays the same as time passes.
+    /// Returns the eviction rank of a key with usage `uses`: keys with a greater rank are evicted
+    /// first. While two keys are not used, the order of their ranks does not change.
     #[inline]
     pub(crate) fn rank(self, uses: u32, now: Now) -> u32 {
         match self {
@@ -131,7 +137,8 @@ impl Uses {
         }
     }
 
-    /// Returns the time in the unit at which ranks change.
+    /// Returns the time in the unit of this policy: seconds, units of 128 ms, or minutes. Ranks
+    /// change only when it does.
     #[inline]
     pub(crate) fn tick(self, now: Now) -> u32 {
         match self {

@@ -1,8 +1,8 @@
-//! Trees of slots that have an order of their own, as sets: no two slots are equal.
+//! Trees of slots that implement `Ord`. Such a tree is a set: no two slots are equal.
 
 use std::ops::Range;
 
-use super::{Slot, Sorted, Tree, count_before};
+use super::{Slot, Tree, TreeSlot, count_before};
 
 impl PartialOrd for Slot {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
@@ -17,8 +17,8 @@ impl Ord for Slot {
     }
 }
 
-/// A number, and what tells slots with the same number apart.
-impl Sorted for (u64, u64) {
+/// The ordinal, and a second number that orders slots with the same ordinal.
+impl TreeSlot for (u64, u64) {
     #[inline]
     fn ordinal(self) -> u64 {
         self.0
@@ -30,32 +30,32 @@ impl Sorted for (u64, u64) {
     }
 }
 
-impl<S: Sorted + Ord, const LEAF: usize, const FAN: usize> Tree<S, LEAF, FAN> {
-    /// Adds a slot that is not there. O(log n).
+impl<S: TreeSlot + Ord, const LEAF: usize, const FAN: usize> Tree<S, LEAF, FAN> {
+    /// Adds a slot that is not in the tree. O(log n).
     #[inline]
     pub(crate) fn add(&mut self, slot: S) {
         self.insert(slot, |slots| match slots.last() {
-            // What is due later mostly comes later.
+            // Fast path: most new deadlines are later than all others.
             Some(last) if *last < slot => slots.len(),
             _ => count_before(slots, |other| other < slot),
         });
     }
 
-    /// Removes a slot that is there. O(log n).
+    /// Removes a slot that is in the tree. O(log n).
     ///
     /// # Panics
     /// If the tree is empty.
     #[inline]
     pub(crate) fn discard(&mut self, slot: S) {
         let removed = match self.first() == Some(slot) {
-            // What is next goes first.
+            // Fast path: the slot with the next deadline is removed most often.
             true => self.remove_at(0),
             false => self.remove(|slots| count_before(slots, |other| other <= slot)),
         };
         debug_assert_eq!(removed, slot, "the slot is in the tree");
     }
 
-    /// Returns whether a slot is there. O(log n).
+    /// Returns whether a slot is in the tree. O(log n).
     #[cfg(test)]
     pub(crate) fn contains(&self, slot: S) -> bool {
         let rank = self.rank(|slots| count_before(slots, |other| other < slot));
@@ -63,20 +63,21 @@ impl<S: Sorted + Ord, const LEAF: usize, const FAN: usize> Tree<S, LEAF, FAN> {
     }
 }
 
-impl<S: Sorted, const LEAF: usize, const FAN: usize> Tree<S, LEAF, FAN> {
+impl<S: TreeSlot, const LEAF: usize, const FAN: usize> Tree<S, LEAF, FAN> {
     /// Returns the first slot. O(1).
     #[inline]
     pub(crate) fn first(&self) -> Option<S> {
         self.root.nonempty().then(|| self.root.first())
     }
 
-    /// Returns the number of slots with a smaller number than this one. O(log n).
+    /// Returns the number of slots with a smaller ordinal. O(log n).
     pub(crate) fn before(&self, ordinal: u64) -> usize {
         self.rank(|slots| count_before(slots, |other| other.ordinal() < ordinal))
     }
 
-    /// Adds to each of `counts` the number of slots in its part of `range`, which is divided evenly. Leaves out the first `skipped` slots
-    /// of the tree. O(log n) for each count that is not 0, and at most as often again.
+    /// Divides `range` evenly into as many parts as `counts` has, and adds to each count the number
+    /// of slots with an ordinal in its part. Leaves out the first `skipped` slots of the tree.
+    /// O(log n) for each part with slots, times the logarithm of the number of parts.
     pub(crate) fn spread(&self, range: Range<u64>, skipped: usize, counts: &mut [u64]) {
         let (width, parts) = (
             u128::from(range.end - range.start),
@@ -87,7 +88,8 @@ impl<S: Sorted, const LEAF: usize, const FAN: usize> Tree<S, LEAF, FAN> {
         self.spread_parts(&edge, ranks, 0, counts);
     }
 
-    /// Counts the slots of these ranks, all of which are in the parts from `first` on.
+    /// Counts the slots of these ranks by halves of `counts`. `first` is the number of the part of
+    /// `counts[0]`.
     fn spread_parts(
         &self,
         edge: &impl Fn(usize) -> u64,

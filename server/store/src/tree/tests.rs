@@ -91,7 +91,7 @@ fn behaves_as_a_vector<const L: usize, const F: usize>(start: usize, steps: &[(u
                 model.insert(at, to);
             }
             6 => {
-                // An ascending run after or before everything else.
+                // An ascending run after or before all other slots.
                 for i in 0..u64::from(b) % 20 {
                     let next = match (a % 2, model.first(), model.last()) {
                         (0, Some(first), _) if first.0 > 0 => (first.0 - 1, 0),

@@ -1,15 +1,16 @@
-//! Fetching the nodes of several searches side by side.
+//! Loading the nodes of several searches into the cache together.
 
 use smallvec::SmallVec;
 
-use super::{Node, Slot, Sorted as _, Tree, count_before};
+use super::{Node, Slot, Tree, TreeSlot as _, count_before};
 
-/// Number of searches that need no allocation.
+/// Maximum number of searches without an allocation.
 const WARM: usize = 2 * crate::hash_table::WARM_MAX;
 
 impl<const LEAF: usize, const FAN: usize> Tree<Slot, LEAF, FAN> {
-    /// Loads the nodes on the way to these scores. All searches go down one level before the next begins, so their cache misses
-    /// overlap. Calls `meets` with the id of a slot that has one of the scores. O(scores · log n).
+    /// Loads the nodes from the root to these ordinals. All searches go down one level before any
+    /// goes down the next, so their cache misses overlap. Calls `meets` with the id of the first
+    /// slot in the reached leaf that has the ordinal. O(ordinals · log n).
     pub(crate) fn warm(&self, ordinals: &[u64], mut meets: impl FnMut(u32)) {
         let mut nodes: SmallVec<[&Node<Slot>; WARM]> =
             ordinals.iter().map(|_| &self.root).collect();

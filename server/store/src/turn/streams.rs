@@ -55,8 +55,8 @@ impl Turn<'_> {
         }
         let mut dead = false;
         self.shard_db(number, db).timelines(id, |_, timeline| {
-            timeline.told(until);
-            if timeline.has_dead(until) {
+            timeline.mark_notified(until);
+            if timeline.has_dead_letters(until) {
                 timeline.retry_ms = until.read_ms() + 1;
                 dead = true;
             }
@@ -225,7 +225,7 @@ impl Turn<'_> {
                 if let Some(dead) = timeline
                     .lease()
                     .and_then(|lease| lease.dead_letter.as_ref())
-                    && !timeline.dead(now, 1).is_empty()
+                    && !timeline.dead_letters(now, 1).is_empty()
                 {
                     found.push(Dead {
                         group: group.into(),
@@ -250,7 +250,7 @@ impl Turn<'_> {
             return None;
         }
         let mut failed = None;
-        for entry in timeline.dead(now, DEAD_LETTERS) {
+        for entry in timeline.dead_letters(now, DEAD_LETTERS) {
             match self.framed(|turn| turn.move_entry(db, key, (number, id), dead, entry)) {
                 Ok(()) => self.stats.dead_letters += 1,
                 Err(reason) => {

@@ -200,7 +200,7 @@ impl Turn<'_> {
         match next {
             Some(next) => {
                 if firing.runs {
-                    plan.past.note(late_us, None);
+                    plan.past.record_run(late_us, None);
                 }
                 part.set_timer(id, Timer::new(&plan));
                 if cause == Cause::Deadline {
@@ -237,7 +237,7 @@ impl Turn<'_> {
             // The command may have replaced it.
             let part = self.shard_db(number, db);
             if let Some(mut plan) = part.timer(id).map(Timer::plan) {
-                plan.past.fail(error);
+                plan.past.record_outcome(error);
                 part.set_timer(id, Timer::new(&plan));
                 self.state_effect(number, db, &key, id);
             }
@@ -263,7 +263,7 @@ impl Turn<'_> {
             return false;
         };
         let mut plan = due.timer.plan();
-        plan.past.fail(Some(error));
+        plan.past.record_outcome(Some(error));
         self.touch(Touched::Any);
         self.framed(|turn| {
             let part = turn.shard_db(number, due.db);

@@ -1,54 +1,61 @@
-//! [`Content`]: what the keyspace, snapshots and commands for keys of any type ask of a value.
+//! [`Content`]: the operations that every type of value offers to the keyspace, to snapshots and to
+//! commands for keys of any type.
 //!
-//! Each type implements it in its own folder, and `Value` has the only match over all types. The defaults suit a type that has
-//! one element, no timer, and one piece in a snapshot.
+//! Each type implements `Content` in its own folder, and `value/mod.rs` has the only match over all
+//! types. The default methods suit a type that has one element, no timer, and a value that a
+//! snapshot writes in one step.
 //!
-//! A snapshot *walks* through a large value in steps, while commands change the value. A walk begins when a snapshot reaches the
-//! value, or before the first change of a value that the snapshot has not reached. From then on the collection itself keeps what the
-//! snapshot needs: it copies an element, or a piece of a list, before the element changes or is removed
-//! ([`Keyed`](super::keyed::Keyed), `list/content.rs`, `stream/content.rs`). So the walk finds the value as it was when it began.
-//! A walked value keeps its form.
+//! A snapshot *walks* through a large value in steps, while commands change the value. A walk
+//! begins when a snapshot reaches the value, or before the first change of a value that the
+//! snapshot has not reached. During the walk, the collection copies an element, or a piece of a
+//! list, before the element changes or is removed ([`Keyed`](super::keyed::Keyed),
+//! `list/content.rs`, `stream/content.rs`). So the snapshot gets the value as it was when the walk
+//! began. During a walk, the value does not convert to another encoding.
 
 use punctual_rdb::{Encoder, Failure, Kind, Source};
 use punctual_resp::Args;
 
 use super::digest::Digest;
 
-/// Number of elements above which a removed value is dropped after the turn.
+/// A removed value with more elements is dropped after the turn (one pass of a loop that holds its
+/// locks), on another thread.
 pub(super) const DROPPED_MAX: usize = 1_000;
 
-/// Smallest number of elements of a table that is walked in steps.
+/// Smallest number of elements of a table that a snapshot walks in steps.
 pub(super) const LARGE: usize = if cfg!(test) { 3 } else { 2_048 };
-/// Smallest number of pieces of a list, or blocks of a stream, some kilobytes each.
+/// Smallest number of pieces of a list, or of blocks of a stream, that a snapshot walks in steps.
+/// Each takes some kilobytes.
 pub(super) const LARGE_PIECES: usize = if cfg!(test) { 3 } else { 32 };
 
-/// Preallocation limit in elements: a length read from the input is not trustworthy.
+/// Maximum number of elements to reserve memory for before they are read: the length in the input
+/// may be wrong.
 pub(super) const PREALLOC_MAX: u64 = 1 << 16;
 
-/// Facts about a type: all its values have them in common.
+/// Facts about a type, the same for all of its values.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {
     /// The type's name for TYPE.
     pub name: &'static str,
-    /// The type's number in Redis, with which DEBUG DIGEST begins.
+    /// The type's number in Redis, which DEBUG DIGEST adds before the value.
     pub number: u32,
     marks: u8,
 }
 
 impl Facts {
-    /// The number of types that Redis does not have: the number of its modules.
+    /// Number of the types that Redis does not have; in Redis, the number of a module's type.
     pub(super) const MODULE: u32 = 5;
 
     /// Mark of a type whose keys stay when they have no elements.
     pub(crate) const STAYS_EMPTY: u8 = 1;
-    /// Mark of a type that acts at its time: it must not be evicted, nor exist in two places.
+    /// Mark of a type whose values do something by themselves at a deadline. Such a value is not
+    /// evicted, and must not exist under two keys or on two servers.
     pub(crate) const ACTS: u8 = 2;
-    /// Mark of a type whose keys blocking commands wait for.
+    /// Mark of a type that blocking commands can wait for.
     pub(crate) const AWAITED: u8 = 4;
     /// Mark of a type whose values may have a timer of their own.
     pub(crate) const TIMED: u8 = 8;
 
-    /// Creates the facts of a type; `marks` is a sum.
+    /// Creates the facts of a type; `marks` is the sum of its marks.
     pub(super) const fn new(name: &'static str, number: u32, marks: u8) -> Self {
         Self {
             name,
@@ -80,23 +87,25 @@ pub trait Content {
         1
     }
 
-    /// Returns the number of bytes outside of the record. At most O(elements).
+    /// Returns the number of heap bytes, which are outside of the key's record. At most
+    /// O(elements).
     fn heap_bytes(&self) -> usize;
 
-    /// Returns whether a removed value is dropped after the turn. O(1).
+    /// Returns whether a removed value is dropped after the turn, on another thread. O(1).
     #[inline]
     fn drops_late(&self) -> bool {
         self.elements() > DROPPED_MAX
     }
 
-    /// Touches the cache line outside of the record that a reader needs next. The result is arbitrary.
+    /// Loads the first cache line outside of the record that a command will need. The result is
+    /// arbitrary; the caller uses it so that the compiler keeps the load.
     #[inline]
     fn warm(&self) -> u8 {
         0
     }
 
-    /// Loads the cache lines of a large collection that `commands` will probably need. Guesses the argument that names
-    /// the element. Changes nothing.
+    /// Loads the cache lines of a large collection that `commands` will probably need. Guesses by
+    /// position which argument of a command names an element. Changes nothing.
     #[inline]
     fn warm_elements<'a>(&self, commands: impl Iterator<Item = Args<'a>>)
     where
@@ -105,7 +114,8 @@ pub trait Content {
         drop(commands);
     }
 
-    /// Returns the value's own timer and its next deadline. `None` if the timer may stay as it is.
+    /// Returns the number of the value's own timer and the value's next deadline. Returns `None` if
+    /// the timer needs no change.
     #[inline]
     fn timeline(&mut self) -> Option<(Option<u32>, Option<u64>)> {
         None
@@ -117,7 +127,7 @@ pub trait Content {
         None
     }
 
-    /// Notes the number of the value's own timer in its database.
+    /// Stores the number of the value's own timer in its database.
     #[inline]
     fn set_timer(&mut self, _: Option<u32>) {}
 
@@ -126,17 +136,18 @@ pub trait Content {
         None
     }
 
-    /// Applies [`settings`](Self::settings) of a snapshot. Returns `None` if they are not understood.
+    /// Applies [`settings`](Self::settings) from a snapshot. Returns `None` if they are malformed
+    /// or the type has no settings.
     fn apply_settings(&mut self, _: &[u8]) -> Option<()> {
         None
     }
 
-    /// Returns the type byte under which snapshots have the value.
+    /// Returns the kind under which a snapshot writes the value.
     fn kind(&self) -> Kind {
         Kind::Module
     }
 
-    /// Appends the value without its type. O(bytes).
+    /// Appends the value, without its kind, in the format of a snapshot. O(bytes).
     fn write(&self, to: &mut Encoder, out: &mut Vec<u8>);
 
     /// Returns whether a snapshot must walk through the value in steps.
@@ -144,19 +155,19 @@ pub trait Content {
         false
     }
 
-    /// Begins a walk through a [large](Self::is_large) value: appends the value's start to `out`. O(elements / 64), for a
-    /// stream O(pending entries).
+    /// Begins a walk through a [large](Self::is_large) value: appends the value's start to `out`.
+    /// O(elements / 64), for a stream O(pending entries).
     fn begin_walk(&mut self, _: &mut Encoder, _: &mut Vec<u8>) {
         debug_assert!(false, "one piece is never large");
     }
 
-    /// Appends elements of the walk until `out` has `full` bytes. `kind` is the value's kind at the beginning. Returns true at
-    /// the end.
+    /// Continues the walk: appends elements until `out` has `full` bytes. `kind` is the kind that
+    /// the value had when the walk began. Returns true at the end.
     fn walk_on(&mut self, _kind: Kind, _: &mut Encoder, _: &mut Vec<u8>, _full: usize) -> bool {
         true
     }
 
-    /// Ends a walk before its end.
+    /// Cancels a walk.
     fn end_walk(&mut self) {}
 
     /// Adds the value to DEBUG DIGEST.
@@ -172,18 +183,18 @@ pub enum Unreadable<E> {
     /// The bytes are invalid, or reading them failed.
     #[error(transparent)]
     Failure(#[from] Failure<E>),
-    /// The content is not what the type allows.
+    /// The bytes are well-formed, and the type does not allow the content.
     #[error("{0}")]
     Content(&'static str),
 }
 
 impl<E> Unreadable<E> {
-    /// A duplicate element, or a score that is not a number.
+    /// Error for a duplicate element or a score that is NaN.
     pub(super) const ELEMENTS: Self =
         Self::Content("duplicate element, or a score that is not a number");
 }
 
-/// Converts unix ms to the signed number of snapshots, saturating.
+/// Converts Unix ms to the signed number that snapshots hold, saturating.
 pub(crate) fn millis(ms: u64) -> i64 {
     i64::try_from(ms).unwrap_or(i64::MAX)
 }

@@ -15,7 +15,8 @@ use crate::value::{Kind, Value};
 
 pub use super::content::Unreadable;
 
-/// Decodes a value into the form that `limits` asks for. Returns `None` if it has no elements. O(bytes).
+/// Decodes a value, in the compact form if `limits` allow it. Returns `None` for an empty
+/// collection of a type whose empty keys are removed. O(bytes).
 ///
 /// # Errors
 /// [`Unreadable`].
@@ -65,13 +66,13 @@ pub fn read_value<S: Source>(
         Contents::OwnText(Own::Timer, text) => Timer::read(text)?.into_value(),
         Contents::OwnParts(Own::Jobs, parts) => Jobs::read(parts)?.into_value(),
         Contents::OwnText(..) | Contents::OwnParts(..) => {
-            return Err(Unreadable::Content("a value in the form of another type"));
+            return Err(Unreadable::Content("the value is encoded as another type"));
         }
     };
     Ok((!value.is_empty_collection()).then_some(value))
 }
 
-/// Describes a flaw of a value of this kind, with the words that Redis's log has.
+/// Describes a flaw of a value of this kind in the words of Redis's log.
 pub fn damage(kind: punctual_rdb::Kind, flaw: impl std::fmt::Display) -> String {
     format!("{} integrity check failed: {flaw}", kind.title())
 }

@@ -1,15 +1,15 @@
 //! The 80-bit floats of INCRBYFLOAT: Redis's `long double` on x86.
 //!
-//! Ground rules: text is read as by C's `strtold` (correctly rounded, hexadecimal floats included), sums round to
-//! nearest even in the x87 format, and numbers are written as `%.17Lf` without trailing zeros. So replies are the same
-//! on every machine and equal those of a Redis on x86.
+//! Ground rules: text is read as by C's `strtold` (correctly rounded, hexadecimal floats included),
+//! sums round to nearest even in the x87 format, and numbers are written as `%.17Lf` without
+//! trailing zeros. So replies are the same on every machine and equal those of a Redis on x86.
 
 use rustc_apfloat::ieee::X87DoubleExtended;
 use rustc_apfloat::{Float as _, Round};
 
-/// Texts of at least this length are refused: it is the size of Redis's buffer.
+/// Texts of this many bytes or more are refused: Redis's buffer has this size.
 const TEXT_MAX: usize = 5 * 1024;
-/// Digits after the point.
+/// Maximum number of digits after the point.
 const FRACTION_DIGITS: usize = 17;
 const FRACTION_SCALE: u128 = 10u128.pow(FRACTION_DIGITS as u32);
 /// Bits of the significand, the leading one included.
@@ -21,10 +21,10 @@ const EXPONENT_BIAS: i32 = 16_383;
 pub struct Float(X87DoubleExtended);
 
 impl Float {
-    /// Parses all of `text`: an optional sign, then decimal digits with an optional point and exponent, or `0x` and
-    /// hexadecimal digits with an optional point and `p` exponent, or `inf` or `infinity` in any case. Returns `None`
-    /// for everything else, for NaN, and for numbers that overflow the format or underflow to zero. About O(n log n) in
-    /// the length, which is bounded.
+    /// Parses all of `text`: an optional sign, then decimal digits with an optional point and
+    /// exponent, or `0x` and hexadecimal digits with an optional point and `p` exponent, or `inf`
+    /// or `infinity` in any case. Returns `None` for everything else, for NaN, and for numbers that
+    /// overflow the format or underflow to zero. About O(n log n) in the length, which is bounded.
     /// ```
     /// use punctual_store::value::float::Float;
     /// let text = |s: &str| Float::parse(s.as_bytes()).map(|f| String::from_utf8(f.text()).unwrap());
@@ -67,8 +67,8 @@ impl Float {
         Self(-X87DoubleExtended::largest())
     }
 
-    /// Converts seconds to milliseconds, rounded by the format and then up to an integer. Returns `None` if the result
-    /// is too large for an `i64`, and `i64::MIN` if it is too small.
+    /// Converts seconds to milliseconds, rounded by the format and then up to an integer. Returns
+    /// `None` if the result is too large for an `i64`, and `i64::MIN` if it is too small.
     pub fn to_millis(self) -> Option<i64> {
         let thousand = X87DoubleExtended::from_i128(1000).value;
         let product = (self.0 * thousand)
@@ -86,8 +86,9 @@ impl Float {
         self.0.is_finite()
     }
 
-    /// Returns the number in plain decimal notation with at most 17 digits after the point and no trailing zeros; `-0`
-    /// is `0`. At most 4,934 bytes. The text is meaningless if the number is not finite.
+    /// Returns the number in plain decimal notation with at most 17 digits after the point and no
+    /// trailing zeros; `-0` is `0`. At most 4,934 bytes. The text is meaningless if the number is
+    /// not finite.
     pub fn text(self) -> Vec<u8> {
         let bits = self.0.to_bits();
         let significand = bits as u64;
@@ -137,7 +138,7 @@ fn parse_magnitude(text: &[u8]) -> Option<X87DoubleExtended> {
     (value.is_finite() && !vanished).then_some(value)
 }
 
-/// Syntactic properties of a number's text.
+/// Properties of the text of a number.
 struct Shape {
     /// The text has an exponent.
     exponent: bool,
@@ -146,7 +147,8 @@ struct Shape {
 }
 
 impl Shape {
-    /// Returns `None` if the text is not a number.
+    /// Checks the syntax of a number without its sign or `0x`. Returns `None` if the text is not a
+    /// number.
     fn of(text: &[u8], hexadecimal: bool) -> Option<Self> {
         let is_mark = |b: u8| b.eq_ignore_ascii_case(if hexadecimal { &b'p' } else { &b'e' });
         let mark = text.iter().position(|&b| is_mark(b));
@@ -184,7 +186,7 @@ impl Shape {
 
 /// Writes `significand / 2^shift`, rounded to nearest even at the last digit after the point.
 fn write_fixed(out: &mut Vec<u8>, significand: u64, shift: u32) {
-    // Below 2^64 x 2^57, so no digit is lost.
+    // The product is below 2^64 x 2^57, so it does not overflow.
     let scaled = u128::from(significand) * FRACTION_SCALE;
     let rounded = if shift < u128::BITS {
         let floor = scaled >> shift;
@@ -222,7 +224,7 @@ fn write_shifted(out: &mut Vec<u8>, significand: u64, shift: u32) {
         let step = left.min(32);
         let mut carry = 0;
         for limb in &mut limbs {
-            // Below 2^30 x 2^32 + 2^33.
+            // The sum is below 2^30 x 2^32 + 2^33, so it does not overflow.
             let wide = (u64::from(*limb) << step) + carry;
             *limb = (wide % BASE) as u32;
             carry = wide / BASE;

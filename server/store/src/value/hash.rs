@@ -1,14 +1,16 @@
-//! The value type `hash`: fields with values, packed in one block if small, otherwise in a table. Fields may have
-//! deadlines.
+//! The value type `hash`: fields with values, packed in one block if small, otherwise in a table.
+//! Fields may have deadlines.
 //!
 //! Ground rules:
 //!
-//! - A hash in which a field has, or had, a deadline is a table, however small; `small` says whether Redis would still
-//!   report a listpack.
-//! - A hash stores the deadlines of its fields, so a copy or a move keeps them, but it arms no timer. While it is in a
-//!   database, [`Db`](crate::keyspace::db::Db) arms a timer per deadline, and only the database changes it
-//!   (`db::fields`). A method that removes a deadline returns the timer, which the caller must disarm.
-//! - A due field stays until the wheel or a command removes it; readers compare deadlines with `now`.
+//! - A hash in which a field has, or had, a deadline is a table, however small. The table's field
+//!   `small` is true while OBJECT ENCODING must reply with the packed form `listpackex`.
+//! - A hash stores the deadlines of its fields, so a copy or a move keeps them, but it arms no
+//!   timer. While it is in a database, [`Db`](crate::keyspace::db::Db) arms a timer per deadline,
+//!   and only the database changes it (`db::fields`). A method that removes a deadline returns the
+//!   timer, which the caller must disarm.
+//! - A field whose deadline has passed stays until its timer or a command removes it. So readers
+//!   compare deadlines with `now`.
 
 mod content;
 mod table;
@@ -28,7 +30,7 @@ use crate::value::string::Str;
 pub(crate) use content::read_field;
 pub(crate) use table::{Field, Table};
 
-/// Largest block in bytes.
+/// Maximum size of a packed block in bytes.
 const PACKED_BYTES_MAX: usize = 1 << 30;
 
 /// A hash, in 16 bytes.
@@ -55,7 +57,7 @@ pub struct Entry<'a> {
     pub name: Element<'a>,
     /// Value of the field.
     pub value: Element<'a>,
-    /// Deadline in Unix ms; `u64::MAX` without a TTL.
+    /// Deadline in Unix ms; `u64::MAX` if the field has no deadline.
     pub deadline: u64,
 }
 
@@ -65,7 +67,7 @@ pub struct Entry<'a> {
 pub(crate) struct Written {
     /// The field is new.
     pub(crate) created: bool,
-    /// The timer of the deadline that the write removed.
+    /// Timer of the deadline that the write removed.
     pub(crate) timer: Option<u32>,
 }
 
@@ -100,7 +102,7 @@ pub(crate) fn string(element: Element<'_>) -> Str {
     }
 }
 
-/// Returns true if the text is too long for a block.
+/// Returns true if the text is too long for a packed block.
 #[inline]
 fn is_long(text: &[u8], limits: &Limits) -> bool {
     text.len() > limits.hash_value
@@ -112,8 +114,8 @@ impl Hash {
         Self::Packed(Packed::new())
     }
 
-    /// Creates a hash of these fields; the last value of a duplicate name wins. O(bytes), and O(fields²) comparisons of
-    /// lengths while the hash is packed.
+    /// Creates a hash of these fields; the last value of a duplicate name wins. O(bytes), and
+    /// O(fields²) comparisons of lengths while the hash is packed.
     pub(crate) fn of_pairs<'a>(
         pairs: impl ExactSizeIterator<Item = (&'a [u8], &'a [u8])> + Clone,
         limits: &Limits,
@@ -134,8 +136,8 @@ impl Hash {
         Self::Table(Box::new(table).into())
     }
 
-    /// Creates a hash of entries with deadlines, whose timers are armed when the hash enters a database. Returns `None`
-    /// for a duplicate name. O(fields).
+    /// Creates a hash of entries with deadlines, whose timers are armed when the hash enters a
+    /// database. Returns `None` for a duplicate name. O(fields).
     pub fn of_entries<'a>(
         entries: impl IntoIterator<Item = (&'a [u8], &'a [u8], u64)>,
         limits: &Limits,
@@ -164,8 +166,8 @@ impl Hash {
     }
 
     /// Creates a hash from the `count` bare entries of a listpack, which are
-    /// [validated](punctual_rdb::listpack::validate_entries). Returns `None` if they are not pairs or contain a
-    /// duplicate name. O(bytes).
+    /// [validated](punctual_rdb::listpack::validate_entries). Returns `None` if they are not pairs
+    /// or contain a duplicate name. O(bytes).
     pub fn of_packed(entries: &[u8], count: usize, limits: &Limits) -> Option<Self> {
         let packed = Packed::from_entries(entries, count);
         if !count.is_multiple_of(2) {
@@ -182,7 +184,7 @@ impl Hash {
         })
     }
 
-    /// Returns the number of fields, including due ones. O(1).
+    /// Returns the number of fields, including fields whose deadline has passed. O(1).
     #[inline]
     pub fn len(&self) -> usize {
         match self {
@@ -213,7 +215,8 @@ impl Hash {
         }
     }
 
-    /// Returns a field's value and deadline, even if it is due. O(1), O(fields) in a block.
+    /// Returns a field's value and deadline, even if the deadline has passed. O(1), O(fields) in a
+    /// packed block.
     #[inline]
     pub fn get(&self, name: &[u8]) -> Option<(Element<'_>, u64)> {
         match self {
@@ -228,7 +231,7 @@ impl Hash {
         }
     }
 
-    /// Iterates over all fields in no particular order, including due ones.
+    /// Iterates over all fields in no particular order, including fields whose deadline has passed.
     pub fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
         let (packed, table) = match self {
             Self::Packed(packed) => (Some(packed), None),
@@ -248,7 +251,8 @@ impl Hash {
         packed.chain(table.map(|(_, field)| field.entry()))
     }
 
-    /// Converts a block to a table. Returns the table.
+    /// Converts a packed block to a table. Returns the table. If `small` is false, the table is no
+    /// longer [`small`](Table).
     fn make_table(&mut self, small: bool) -> &mut Table {
         if let Self::Packed(packed) = self {
             let mut table = Table::of_packed(packed).unwrap_or_default();
@@ -264,7 +268,7 @@ impl Hash {
         }
     }
 
-    /// Converts a block to a table whose fields may have deadlines. Returns the table.
+    /// Converts a packed block to a table so that fields can get deadlines. Returns the table.
     pub(crate) fn become_table(&mut self) -> &mut Table {
         self.make_table(true)
     }
@@ -299,14 +303,16 @@ impl Hash {
         self.table_mut().map(Table::keyed_mut)
     }
 
-    /// Prepares for `pairs` more pairs: converts a block to a table now if they would exceed its limits.
+    /// Prepares for `pairs` more pairs: converts a packed block to a table if the pairs alone
+    /// exceed the block's limit.
     pub(crate) fn reserve(&mut self, pairs: usize, limits: &Limits) {
         if pairs > limits.hash_entries {
             self.make_table(false);
         }
     }
 
-    /// Sets a field's value, and removes its deadline unless `keep_deadline`. O(1) amortised, O(bytes) in a block.
+    /// Sets a field's value, and removes its deadline if `keep_deadline` is false. O(1) amortised,
+    /// O(bytes) in a packed block.
     #[inline]
     pub(crate) fn set(
         &mut self,
@@ -345,8 +351,8 @@ impl Hash {
         }
     }
 
-    /// Adds `by` to a field's integer, which starts at 0. Returns the sum. Keeps the deadline. O(1) amortised, O(bytes)
-    /// in a block.
+    /// Adds `by` to a field's integer; an absent field counts as 0. Returns the sum. Keeps the
+    /// deadline. O(1) amortised, O(bytes) in a packed block.
     ///
     /// # Errors
     /// If the value is not an integer, or the sum would overflow.
@@ -380,8 +386,8 @@ impl Hash {
         Ok(by)
     }
 
-    /// Removes a field. Returns `None` if it is not present, otherwise the timer of its deadline. O(1) amortised,
-    /// O(bytes) in a block.
+    /// Removes a field. Returns `None` if it is not present, otherwise the timer of its deadline.
+    /// O(1) amortised, O(bytes) in a packed block.
     #[must_use = "the timer must be disarmed"]
     pub(crate) fn remove(&mut self, name: &[u8]) -> Option<Option<u32>> {
         match self {

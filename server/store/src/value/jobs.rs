@@ -1,23 +1,20 @@
-//! A queue of jobs: work that is due at a time, is leased to one worker at a time, and is tried again when that worker fails.
+//! A queue of jobs: work that becomes due at a time, is leased to one worker at a time, and is
+//! retried when the worker fails.
 //!
-//! Why a type and not streams: entries of a stream only grow, in the order of their IDs. Priorities, a due time a job, a
-//! waiting time between attempts and counts by state would each need a structure beside the stream, and each of its steps another
-//! key. Here a job is one record ([`Job`]) in [`Keyed`], which finds it by its ID and walks it for snapshots in steps, and what
-//! is next is the first entry of an ordered set of small references: one set for each thing that may be next.
+//! [`Keyed`] finds a job ([`Job`]) by its ID. One ordered [`Set`] for each state holds small
+//! references to the jobs, so the next job of a state is the first entry of its set. A queue is not
+//! a stream, because the entries of a stream have only one order, the order of their IDs.
 //!
-//! Ground rules:
-//! - A job is in the set of its state, and in that of expiries if it may expire now. `Jobs::change` and [`Jobs::put`] keep this.
-//! - *What a job is follows from its record and the time.* A due time or the end of a lease that has come changes nothing that
-//!   anybody must be told: a waiting job whose time has come is ready, and a lease that has ended makes its job wait until a time
-//!   that [`Job::due_after`] computes from the record alone, jitter included. So the log of changes has no word of either: a replica
-//!   and a replay hold the same records, and reach the same state at the same instant as soon as they may act. The sets only
-//!   note how far [`Jobs::step`] has got. What is lost with its time is not left to that: removal (expiry, the end of KEEP and
-//!   UNIQUE) and death are decided by the primary, which logs them.
-//! - A token is given out once, and a record has the token of its last lease while that lasts. A worker whose lease has ended holds a
-//!   token that no job has.
-//! - IDs and tokens come from one sequence, which is not below the time in µs: so they do not come back when a queue is deleted and
-//!   made anew.
-//! - The queue's timer, if any, is armed in the wheel by the database (`keyspace/db/timelines.rs`).
+//! - A job is in the set of its state. A job that waits and has an expiry time is also in
+//!   `Jobs::expiring`. `Jobs::change` and [`Jobs::put`] keep both up to date.
+//! - *The record and the current time determine a job's state.* A waiting job becomes ready at its
+//!   due time. A lease that ends makes its job wait until [`Job::due_after`]. Neither is logged: a
+//!   replica and a replay hold the same records, and compute the same states. Removals (expiry, the
+//!   end of KEEP and UNIQUE) and dead jobs are decided and logged by the primary.
+//! - Each lease has a new token, so the token of a lease that has ended matches no job.
+//! - IDs and tokens come from one sequence, which is at least the time in Unix µs, so a queue that
+//!   is deleted and created again does not repeat them.
+//! - The database arms the queue's timer (`keyspace/db/timelines.rs`).
 
 mod content;
 mod job;
@@ -34,34 +31,36 @@ use crate::tree::{Tree, count_before};
 pub use job::{Backoff, Details, ERROR_MAX, ID_MAX, Job, State, TIME_MAX};
 use job::{NUMBER_MAX, TIME_BITS};
 
-/// An ID that the server has chosen.
+/// An ID that the server has generated.
 pub type Id = SmallVec<[u8; 40]>;
 
-/// A reference to a job: a time or rank, then the job's order and its index.
+/// A reference to a job: its [`sort_key`], then the job's `order` in the upper and its index in the
+/// lower 32 bits.
 type Reference = (u64, u64);
-/// Bytes of a reference in its set, with the part of its node that is empty.
+/// Estimated bytes of a reference in its set, including its share of empty places in nodes.
 const REFERENCE_BYTES: usize = 28;
 
-/// The sets of jobs.
+/// The ordered sets of jobs; each job is in one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Set {
-    /// By due time.
+    /// Jobs that wait for their due time, by due time.
     Delayed,
-    /// By priority, then by due time.
+    /// Jobs whose due time has passed, by priority, then by due time.
     Ready,
-    /// By the end of the lease.
+    /// Jobs with a worker, by the end of the lease.
     Leased,
-    /// Dead, and on the way to another queue; by time of death.
+    /// Jobs whose last attempt has failed and that will move to a dead-letter queue, by the time of
+    /// that failure.
     Leaving,
-    /// By time of death.
+    /// Jobs whose last attempt has failed and that stay in this queue, by the time of that failure.
     Dead,
-    /// By time of removal.
+    /// Acknowledged jobs whose records or IDs are kept, by time of removal.
     Done,
 }
 
 const SETS: usize = 6;
 
-/// What has happened in a queue so far.
+/// Counters of a queue since its creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Jobs that were added.
@@ -70,22 +69,22 @@ pub struct Totals {
     pub taken: u64,
     /// Jobs that were acknowledged.
     pub done: u64,
-    /// Attempts that workers have given up, and last attempts whose lease has ended.
+    /// Attempts that workers reported as failed, and last attempts whose lease has ended.
     pub failed: u64,
-    /// Jobs whose last attempt has failed.
+    /// Jobs that became [`State::Dead`].
     pub died: u64,
 }
 
-/// What [`Jobs::step`] has done.
+/// The result of [`Jobs::step`].
 #[derive(Debug)]
 pub enum Step {
     /// Nothing was due.
     Idle,
-    /// A job is ready, or waits again, since this time has come.
+    /// A job became ready, or its lease ended and it waits again, at this time (Unix ms).
     Moved(u64),
-    /// A job of this ID is gone.
+    /// The job with this ID was removed.
     Removed(Box<[u8]>),
-    /// The job at this index is dead.
+    /// The lease of the last attempt ended: the job at this index became [`State::Dead`].
     Died(u32),
 }
 
@@ -94,20 +93,20 @@ pub enum Step {
 pub struct Jobs {
     jobs: Keyed<Job>,
     sets: [Tree<Reference>; SETS],
-    /// Jobs that wait and have a time of expiry, by that.
+    /// Waiting and ready jobs with an expiry time, by expiry time.
     expiring: Tree<Reference>,
-    /// Nobody gets a job.
+    /// Workers get no jobs from the queue.
     pub paused: bool,
-    /// Last number that was given out as an ID or a token.
+    /// Last number that was used as an ID or a token.
     last: u64,
-    /// Order of the next job.
+    /// Value of [`Job::order`] for the next job.
     order: u32,
     totals: Totals,
-    /// Number of the armed timer in its database.
+    /// Number of the queue's timer in its database, if one is armed.
     timer: Option<u32>,
-    /// The next deadline when the timer was armed last: that, or an earlier time.
+    /// Deadline for which the timer was armed last: the queue's next deadline or an earlier time.
     noted: Option<u64>,
-    /// Jobs that leave do so at this time.
+    /// Unix ms of the next attempt to move the jobs in [`Set::Leaving`].
     retry_ms: u64,
 }
 
@@ -119,8 +118,9 @@ const fn index_of(reference: Reference) -> u32 {
     reference.1 as u32
 }
 
-/// Returns the set of a job, and what it is sorted by there.
-fn place(job: &Job) -> (Set, u64) {
+/// Returns the set of a job, and the number that sorts the job in the set: a time in Unix ms, below
+/// the inverted priority for a ready job.
+fn sort_key(job: &Job) -> (Set, u64) {
     match job.state {
         State::Waiting => (Set::Delayed, job.at),
         State::Ready => {
@@ -135,7 +135,7 @@ fn place(job: &Job) -> (Set, u64) {
     }
 }
 
-/// Returns when a job expires, if it waits.
+/// Returns the expiry time of a job that waits or is ready.
 fn expiry(job: &Job) -> Option<u64> {
     match job.state {
         State::Waiting | State::Ready => job.expires_ms(),
@@ -144,7 +144,7 @@ fn expiry(job: &Job) -> Option<u64> {
 }
 
 impl Jobs {
-    /// Returns the number of jobs, with those that are dead or done.
+    /// Returns the number of jobs, including jobs that are dead or done.
     pub fn len(&self) -> usize {
         self.jobs.len()
     }
@@ -154,7 +154,7 @@ impl Jobs {
         self.jobs.is_empty()
     }
 
-    /// Returns what has happened so far.
+    /// Returns the counters since the queue's creation.
     pub fn totals(&self) -> Totals {
         self.totals
     }
@@ -167,7 +167,7 @@ impl Jobs {
     /// Returns the job at an index.
     ///
     /// # Panics
-    /// If there is none.
+    /// If there is no job at the index.
     pub fn get(&self, index: u32) -> &Job {
         self.jobs.get(index)
     }
@@ -177,7 +177,8 @@ impl Jobs {
         self.jobs.iter().map(|(_, job)| job)
     }
 
-    /// Returns the number of jobs in a state, as it is at `now`. O(1), O(log jobs) for those that are ready or delayed.
+    /// Returns the number of jobs in a state at `now`. O(1), O(log jobs) for the ready and the
+    /// delayed jobs.
     pub fn count(&self, set: Set, now: Now) -> usize {
         match set {
             Set::Ready => self.sets[Set::Ready as usize].len() + self.due(now),
@@ -186,7 +187,8 @@ impl Jobs {
         }
     }
 
-    /// Returns the number of waiting jobs whose time has come and that nobody has moved. They are the first of those that wait.
+    /// Returns the number of jobs that are due and that [`Jobs::step`] has not yet moved to
+    /// [`Set::Ready`]. They are the first in [`Set::Delayed`].
     fn due(&self, now: Now) -> usize {
         let delayed = &self.sets[Set::Delayed as usize];
         match delayed.first() {
@@ -197,13 +199,14 @@ impl Jobs {
         }
     }
 
-    /// Adds to each of `counts` the number of delayed jobs that are due in its part of a range of time, which is divided evenly.
-    /// O(log jobs) for each part with jobs.
+    /// Divides a range of Unix ms evenly into as many parts as `counts` has, and adds to each count
+    /// the number of delayed jobs that become due in its part. O(log jobs) for each part with jobs.
     pub fn spread(&self, range: Range<u64>, now: Now, counts: &mut [u64]) {
         self.sets[Set::Delayed as usize].spread(range, self.due(now), counts);
     }
 
-    /// Returns the jobs in a state at `now`, the next one first, from this position on. O(log jobs), then O(1) each.
+    /// Returns the jobs in a state at `now`, in the order of the state's set, from position `from`
+    /// on. O(log jobs), then O(1) each.
     pub fn list(&self, set: Set, now: Now, from: usize) -> impl Iterator<Item = &Job> {
         let (due, len) = (self.due(now), self.sets[set as usize].len());
         let (moved, late) = match set {
@@ -231,12 +234,12 @@ impl Jobs {
         oldest
     }
 
-    /// Returns the next due time of a job that waits.
+    /// Returns the earliest due time of the jobs in [`Set::Delayed`].
     pub fn next_due(&self) -> Option<u64> {
         Some(self.sets[Set::Delayed as usize].first()?.0)
     }
 
-    /// Returns whether a worker gets a job at `now`.
+    /// Returns whether a worker that asks for a job at `now` gets one.
     pub fn can_take(&self, now: Now) -> bool {
         self.next_ready(now).is_some()
     }
@@ -252,11 +255,12 @@ impl Jobs {
         if lives(&first) {
             return Some(first);
         }
-        // Those that have expired are in the way for one step at most.
+        // The next step removes the jobs that have expired.
         ready.walk(1..ready.len(), false).map(index_of).find(lives)
     }
 
-    /// Returns a number that was not given out before. Only a queue from a strange payload ever reaches the greatest.
+    /// Returns a number that was not used before as an ID or a token. Only a queue from a forged
+    /// payload reaches [`NUMBER_MAX`], which then repeats.
     fn next_number(&mut self, now: Now) -> u64 {
         let next = self.last.saturating_add(1).max(now.micros());
         self.last = next.min(NUMBER_MAX);
@@ -280,19 +284,21 @@ impl Jobs {
 
     /// Returns whether a job is in this state.
     pub fn is_in(&self, index: u32, set: Set) -> bool {
-        place(self.get(index)).0 == set
+        sort_key(self.get(index)).0 == set
     }
 
-    /// Returns whether the time of a job has passed, so that it is about to be removed.
+    /// Returns whether the next steps remove the job: it has expired, or is done and no longer
+    /// kept.
     pub fn is_over(&self, index: u32, now: Now) -> bool {
         let job = self.get(index);
         let end = expiry(job).or_else(|| (job.state == State::Done).then_some(job.at));
         end.is_some_and(|at| now.is_due(at))
     }
 
+    /// Adds a job's references to the sets.
     fn file(&mut self, index: u32) {
         let job = self.jobs.get(index);
-        let (set, key) = place(job);
+        let (set, key) = sort_key(job);
         let entry = reference(key, job, index);
         self.sets[set as usize].add(entry);
         if let Some(at) = expiry(job) {
@@ -300,9 +306,10 @@ impl Jobs {
         }
     }
 
+    /// Removes a job's references from the sets, before the job changes.
     fn unfile(&mut self, index: u32) {
         let job = self.jobs.get(index);
-        let (set, key) = place(job);
+        let (set, key) = sort_key(job);
         let entry = reference(key, job, index);
         self.sets[set as usize].discard(entry);
         if let Some(at) = expiry(job) {
@@ -310,15 +317,15 @@ impl Jobs {
         }
     }
 
-    /// Changes a job other than its ID and order.
+    /// Changes a job, except its ID and `order`, and moves its references.
     fn change(&mut self, index: u32, change: impl FnOnce(&mut Job)) {
         self.unfile(index);
         change(self.jobs.get_mut(index));
         self.file(index);
     }
 
-    /// Adds a job whose ID no job has, after all others of its priority and time. It is ready if its time has come at `now`. Returns
-    /// its index. O(log jobs).
+    /// Adds a job whose ID is new, after all jobs with the same priority and time. The job is ready
+    /// if it is due at `now`. Returns its index. O(log jobs).
     pub fn add(&mut self, details: &Details<'_>, priority: i16, at: u64, now: Now) -> u32 {
         debug_assert!(self.find(details.id).is_none());
         let hash = hash_of(details.id);
@@ -329,7 +336,7 @@ impl Jobs {
         self.append(hash, job)
     }
 
-    /// Adds a job, or replaces the one with its ID. Returns its index. O(log jobs).
+    /// Adds a job, or replaces the job with the same ID. Returns its index. O(log jobs).
     pub fn put(&mut self, job: Job) -> u32 {
         self.last = self.last.max(job.token);
         let hash = hash_of(job.name());
@@ -360,7 +367,7 @@ impl Jobs {
         index
     }
 
-    /// Notes that a job whose time has come at `now` is ready, so that nobody need wait for the next step.
+    /// Makes a job ready if it is due at `now`, so that a worker need not wait for the next step.
     pub fn note_due(&mut self, index: u32, now: Now) {
         let job = self.get(index);
         if job.state == State::Waiting && now.is_due(job.at) {
@@ -374,13 +381,13 @@ impl Jobs {
         self.jobs.remove(index)
     }
 
-    /// Removes a job that a worker has done.
+    /// Removes a job and counts it as done.
     pub fn finish(&mut self, index: u32) {
         self.totals.done += 1;
         self.remove(index);
     }
 
-    /// Leases a job that is ready to a worker. Returns when it was due. O(log jobs).
+    /// Leases a ready job to a worker. Returns the job's due time in Unix ms. O(log jobs).
     pub fn take(&mut self, index: u32, now: Now, lease_ms: Option<u64>) -> u64 {
         let token = self.next_number(now);
         let job = self.get(index);
@@ -391,7 +398,7 @@ impl Jobs {
         due
     }
 
-    /// Gives a job to the worker with this token until a time.
+    /// Leases a job to the worker with this token until `until_ms`.
     pub fn lease(&mut self, index: u32, until_ms: u64, token: u64, attempt: u32) {
         self.last = self.last.max(token);
         self.totals.taken += u64::from(self.get(index).token != token);
@@ -401,7 +408,7 @@ impl Jobs {
         });
     }
 
-    /// Returns the job that the worker with this token has at `now`.
+    /// Returns the job's index if the worker with this token holds a lease on it at `now`.
     pub fn held(&self, id: &[u8], token: u64, now: Now) -> Option<u32> {
         let index = self.find(id)?;
         let job = self.get(index);
@@ -409,7 +416,8 @@ impl Jobs {
         holds.then_some(index)
     }
 
-    /// Returns the job as it is after a failed attempt: it waits until `due_ms`, or is dead at `now_ms` if this was the last.
+    /// Returns a copy of the job in the state after a failed attempt: it waits until `due_ms`, or
+    /// is dead from `now_ms` on if the attempt was its last.
     pub fn failed(&self, index: u32, now_ms: u64, due_ms: u64, error: Option<&[u8]>) -> Job {
         let mut job = self.get(index).clone();
         let dies = job.is_last_attempt();
@@ -428,14 +436,15 @@ impl Jobs {
         job
     }
 
-    /// Does one thing that is due at `now`. O(log jobs).
+    /// Takes one step that is due at `now`: removes a job, ends a lease, or makes a job ready.
+    /// O(log jobs).
     pub fn step(&mut self, now: Now) -> Step {
         let due = |set: &Tree<Reference>| {
             let first = set.first().filter(|first| now.is_due(first.0))?;
             Some(index_of(first))
         };
-        let gone = due(&self.expiring).or_else(|| due(&self.sets[Set::Done as usize]));
-        if let Some(index) = gone {
+        let over = due(&self.expiring).or_else(|| due(&self.sets[Set::Done as usize]));
+        if let Some(index) = over {
             return Step::Removed(self.remove(index).name().into());
         }
         if let Some(index) = due(&self.sets[Set::Leased as usize]) {
@@ -467,23 +476,24 @@ impl Jobs {
         Step::Moved(ended)
     }
 
-    /// Returns whether there are jobs on the way to another queue.
+    /// Returns whether jobs must move to a dead-letter queue.
     pub fn has_leaving(&self) -> bool {
         self.sets[Set::Leaving as usize].first().is_some()
     }
 
-    /// Returns the first jobs on the way to another queue.
+    /// Returns up to `count` jobs that must move to a dead-letter queue.
     pub fn leaving(&self, count: usize) -> Vec<u32> {
         let leaving = self.sets[Set::Leaving as usize].walk(0..count, false);
         leaving.map(index_of).collect()
     }
 
-    /// Sets when jobs that leave do so.
+    /// Sets the Unix ms of the next attempt to move jobs to dead-letter queues.
     pub fn retry_at(&mut self, ms: u64) {
         self.retry_ms = ms;
     }
 
-    /// Returns the next time at which something is due. O(log jobs).
+    /// Returns the Unix ms at which the next step, or the next move to a dead-letter queue, is due.
+    /// O(log jobs).
     pub fn next_deadline(&self) -> Option<u64> {
         let first = |set: Set| self.sets[set as usize].first().map(|entry| entry.0);
         let times = [
@@ -496,14 +506,16 @@ impl Jobs {
         times.into_iter().flatten().min()
     }
 
-    /// Returns and notes the next deadline, for which the timer is about to be armed; `None` if it is.
+    /// Returns the next deadline if the timer must be armed, moved or disarmed for it, and stores
+    /// it as the timer's deadline. Returns `None` if the timer needs no change.
     pub(crate) fn changed_deadline(&mut self) -> Option<Option<u64>> {
         let next = self.next_deadline();
         let before = std::mem::replace(&mut self.noted, next);
         (before != next || self.timer.is_some() != next.is_some()).then_some(next)
     }
 
-    /// Returns whether the timer may stay as it is after a change of this job: nothing happens to the job by itself before it. O(1).
+    /// Returns whether the timer needs no change after a change of this job, because no step is due
+    /// for the job before the timer fires. O(1).
     pub(crate) fn is_timed(&self, index: u32) -> bool {
         let job = self.get(index);
         match job.state {
@@ -516,19 +528,19 @@ impl Jobs {
         }
     }
 
-    /// Returns whether [`Jobs::step`] may have something to do. O(1).
+    /// Returns whether [`Jobs::step`] may have a step to take at `now`. O(1).
     pub fn may_be_due(&self, now: Now) -> bool {
         self.noted.is_some_and(|at| now.is_due(at))
     }
 
-    /// Checks that every job is in its set, and that nothing else is.
+    /// Checks that every job is in its set, and that the sets hold no other references.
     #[cfg(test)]
     pub(crate) fn assert_whole(&self) {
         let filed: usize = self.sets.iter().map(Tree::len).sum();
         assert_eq!(filed, self.len());
         let mut expiring = 0;
         for (index, job) in self.jobs.iter() {
-            let (set, key) = place(job);
+            let (set, key) = sort_key(job);
             assert!(self.sets[set as usize].contains(reference(key, job, index)));
             if let Some(at) = expiry(job) {
                 expiring += 1;

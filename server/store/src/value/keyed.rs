@@ -1,8 +1,10 @@
-//! The elements of a large collection by name: a set's members, a hash's fields, a sorted set's entries.
+//! The elements of a large collection by name: a set's members, a hash's fields, a sorted set's
+//! entries.
 //!
 //! Elements lie in [pages](crate::pages) under indices that never move. The keyspace's own [hash
-//! table](crate::hash_table) finds them, so a large collection grows without a stall and its scans have the keyspace's
-//! guarantees. A few elements have no table: a lookup compares each.
+//! table](crate::hash_table) finds them, so a large collection grows without a stall and its scans
+//! have the keyspace's guarantees. A collection of at most `FEW` elements has no table: a lookup
+//! compares each element.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -15,24 +17,26 @@ use crate::hash_table::{Hash, HashTable, WARM_MAX};
 use crate::pages::Pages;
 use crate::unwritten::Unwritten;
 
-/// Largest number of elements without a table.
+/// Maximum number of elements without a table.
 const FEW: usize = 16;
-/// Largest number of places, free ones included, that one step of a walk looks at.
+/// Maximum number of places, including free places, that one step of a walk visits.
 const STEP_PLACES: usize = 4_096;
 
-/// Smaller collections are in the cache anyway.
+/// Minimum number of elements for loading cache lines ahead: smaller collections stay in the CPU's
+/// caches.
 pub(crate) const WARM_FROM: usize = 8_000;
-/// Fewest names of one command whose cache lines are worth fetching together.
+/// Minimum number of names in one command for loading their cache lines together.
 pub(crate) const WARM_NAMES_MIN: usize = 4;
-/// Most names of one command whose cache lines are fetched together: those of more would drive each other out.
+/// Maximum number of names in one command whose cache lines are loaded together: more lines would
+/// evict each other from the cache.
 pub(crate) const WARM_NAMES_MAX: usize = 1_024;
 
-/// The hash keys of all collections in the process, from the seed of the first store: a value does
-/// not know its store.
+/// The hash keys of all collections in the process, from the seed of the first store. They are
+/// global because a value has no reference to its store.
 static HASHER: OnceLock<RandomState> = OnceLock::new();
 
-/// Sets the hash keys of collections, unless another store has set them. A store calls this function
-/// before it has values.
+/// Sets the hash keys of collections; does nothing if they are set. Each store calls this function
+/// before it creates values.
 pub(crate) fn set_hash_keys(hasher: RandomState) {
     let _ = HASHER.set(hasher);
 }
@@ -56,13 +60,14 @@ pub fn hash_of(name: &[u8]) -> Hash {
 pub trait Element: Clone {
     /// Returns the name.
     fn name(&self) -> &[u8];
-    /// Returns the `place` of the name's [`hash_of`].
+    /// Returns the [`place`](Hash::place) of the name's [`hash_of`].
     fn hash(&self) -> u32;
 }
 
 /// Elements by name.
 pub struct Keyed<E> {
     elements: Pages<E>,
+    /// Finds elements by name; `None` if there are few.
     index: Option<Box<HashTable>>,
     /// The walk of a snapshot that has not reached the end of this collection.
     walk: Option<Box<Walk<E>>>,
@@ -71,7 +76,7 @@ pub struct Keyed<E> {
 /// A snapshot's walk through the elements.
 struct Walk<E> {
     unwritten: Unwritten,
-    /// Elements as they were before they changed or were removed.
+    /// Copies of elements from before they changed or were removed, not yet written.
     early: Vec<E>,
 }
 
@@ -117,7 +122,8 @@ impl<E: Element> Keyed<E> {
         self.elements.is_empty()
     }
 
-    /// Returns the index of the element with this name and its [`hash_of`]. O(1) and the comparison of names.
+    /// Returns the index of the element with this name and its [`hash_of`]. O(1) and the comparison
+    /// of names.
     #[inline]
     pub fn find(&self, hash: Hash, name: &[u8]) -> Option<u32> {
         let is = |e: &E| e.hash() == hash.place && e.name() == name;
@@ -127,12 +133,14 @@ impl<E: Element> Keyed<E> {
         }
     }
 
-    /// Loads the cache lines that lookups of these hashes will need, and returns the elements that they will probably find.
-    /// Changes nothing. For a small collection it does nothing and returns no elements.
+    /// Loads the cache lines that lookups of these hashes will need, and returns the elements that
+    /// they will probably find. Changes nothing. For a small collection it does nothing and returns
+    /// no elements.
     pub(crate) fn warm(&self, hashes: &[Hash]) -> impl Iterator<Item = &E> {
         let mut elements: SmallVec<[&E; WARM_MAX]> = SmallVec::new();
         if let Some(index) = self.index.as_ref().filter(|_| self.len() >= WARM_FROM) {
-            // The loads of each pass are independent, so they overlap; the sums keep the compiler from removing them.
+            // The loads of each pass are independent, so they overlap; the sums keep the compiler
+            // from removing them.
             let lines = hashes.iter().fold(0, |sum, hash| sum ^ index.warm(*hash));
             std::hint::black_box(lines);
             let candidates = hashes.iter().filter_map(|hash| index.candidate(*hash));
@@ -142,14 +150,16 @@ impl<E: Element> Keyed<E> {
         elements.into_iter()
     }
 
-    /// Loads the cache lines of the elements that the commands name in argument 2; see [`Keyed::warm`].
+    /// Loads the cache lines of the elements that the commands name in argument 2; see
+    /// [`Keyed::warm`].
     pub(crate) fn warm_commands<'a>(&self, commands: impl Iterator<Item = Args<'a>>) {
         let names = commands.filter_map(|args| args.get(2));
         let hashes: SmallVec<[Hash; WARM_MAX]> = names.map(hash_of).collect();
         drop(self.warm(&hashes));
     }
 
-    /// As [`Keyed::warm`], for the names of one command, which may be many.
+    /// Same as [`Keyed::warm`], for the names of one command. Uses at most [`WARM_NAMES_MAX`] of
+    /// them.
     pub(crate) fn warm_names<'a>(&self, names: impl ExactSizeIterator<Item = &'a [u8]>) {
         if self.len() < WARM_FROM || names.len() < WARM_NAMES_MIN {
             return;
@@ -173,7 +183,7 @@ impl<E: Element> Keyed<E> {
         self.elements.get(id).expect("the id is in this collection")
     }
 
-    /// Returns the element at `id` for changes other than of its name.
+    /// Returns the element at `id` for changes, which must not change its name.
     ///
     /// # Panics
     /// If `id` is not in the collection.
@@ -187,8 +197,8 @@ impl<E: Element> Keyed<E> {
             .expect("the id is in this collection")
     }
 
-    /// Adds an element whose name is not present. Returns its index, which is stable until removal. O(1) amortised, a
-    /// few thousand steps at most.
+    /// Adds an element whose name is not present. Returns its index, which stays the same until the
+    /// element is removed. O(1) amortised, at most O(`PART_MAX`) when the hash table grows.
     pub fn insert(&mut self, hash: Hash, element: E) -> u32 {
         debug_assert_eq!(element.hash(), hash.place);
         let id = self.elements.insert(element);
@@ -230,7 +240,8 @@ impl<E: Element> Keyed<E> {
             .expect("the id is in this collection")
     }
 
-    /// Begins a snapshot's walk: from now on it will find the elements as they are at this moment. O(elements / 64).
+    /// Begins a snapshot's walk, which visits the elements as they are now, even if they change
+    /// later. O(elements / 64).
     pub(crate) fn begin_walk(&mut self) {
         self.walk = Some(Box::new(Walk {
             unwritten: Unwritten::new(self.elements.end()),
@@ -238,7 +249,7 @@ impl<E: Element> Keyed<E> {
         }));
     }
 
-    /// Returns whether a snapshot has not reached the end.
+    /// Returns whether a snapshot's walk is in progress.
     pub(crate) fn is_walked(&self) -> bool {
         self.walk.is_some()
     }
@@ -248,7 +259,8 @@ impl<E: Element> Keyed<E> {
         self.walk = None;
     }
 
-    /// Visits elements of the walk, until `visit` returns false, or as many places as one step may look at. Returns true at the end.
+    /// Continues the walk: visits elements until `visit` returns false, or until the step has
+    /// visited [`STEP_PLACES`] places. Returns true at the end of the walk.
     pub(crate) fn walk(&mut self, mut visit: impl FnMut(&E) -> bool) -> bool {
         let Some(walk) = &mut self.walk else {
             return true;
@@ -273,7 +285,7 @@ impl<E: Element> Keyed<E> {
         false
     }
 
-    /// Keeps an element for the snapshot before it changes or is removed.
+    /// Copies an element for the snapshot's walk before the element changes or is removed.
     #[cold]
     fn before_change(&mut self, id: u32) {
         if let Some(walk) = &mut self.walk
@@ -290,8 +302,9 @@ impl<E: Element> Keyed<E> {
         self.elements.iter()
     }
 
-    /// Visits a few elements from the hash place `from` on. Returns the place to continue at, or `None` at the end. A
-    /// scan visits every element that is present throughout, and maybe others.
+    /// Visits a few elements from the hash place `from` on. Returns the place to continue at, or
+    /// `None` at the end. A scan visits every element that is present from its start to its end.
+    /// An element that is added or removed meanwhile may be visited or not.
     pub fn scan(&self, from: u32, mut visit: impl FnMut(&E)) -> Option<u32> {
         match &self.index {
             Some(index) => index.scan(from, |i| place(&self.elements, i), |i| visit(self.get(i))),
@@ -303,12 +316,13 @@ impl<E: Element> Keyed<E> {
         }
     }
 
-    /// Returns a random element; `random` returns a number below its argument.
+    /// Returns the index of a random element; `random` returns a number below its argument.
     pub fn at_random(&self, random: impl FnMut(u32) -> u32) -> Option<u32> {
         self.elements.at_random(random)
     }
 
-    /// Returns the table, unless there are few elements, and the number of elements.
+    /// Returns the hash table, which a collection of few elements lacks, and the number of
+    /// elements.
     pub(crate) fn index(&self) -> (Option<&HashTable>, usize) {
         (self.index.as_deref(), self.len())
     }

@@ -1,13 +1,15 @@
 //! Lists: elements in pieces of contiguous memory, O(1) at both ends.
 //!
-//! A piece holds its elements as the entries of a listpack, so a snapshot copies them unchanged.
-//! `list-max-listpack-size` limits a piece; a larger element gets a piece of its own. The list itself contains the
-//! first piece, which is enough for a small list. The headers of the other pieces lie side by side in a ring, so
-//! locating an index reads their counts in sequence.
+//! A piece (a `Chunk`) holds its elements as the entries of a listpack, so a snapshot copies them
+//! unchanged. `list-max-listpack-size` limits a piece ([`PieceSize`]). A larger element gets a
+//! piece of its own, a *plain* piece, which holds only the text. The list itself contains the first
+//! piece, which is enough for a small list. The headers of the other pieces lie side by side in a
+//! ring, so locating an index reads their counts in sequence.
 //!
-//! Ground rules: only the one piece of an empty list is empty. `rest` is present if and only if the list is Redis's
-//! `quicklist`; a list without it has no plain piece. This file has the operations at the ends, `edit` those in the
-//! middle, `walk` iteration, `search` the search for a text, and `content` a snapshot's walk.
+//! Ground rules: an empty list has one empty piece; other lists have no empty piece. `rest` is
+//! present if and only if OBJECT ENCODING replies with `quicklist`; a list without `rest` has no
+//! plain piece. This file has the operations at the ends, `edit` has the operations in the middle,
+//! `walk` iterates, `search` finds a text, and `content` has a snapshot's walk.
 
 mod chunk;
 mod content;
@@ -28,7 +30,7 @@ pub use piece::PieceSize;
 pub use search::Position;
 pub use walk::Walk;
 
-/// Smallest capacity down to which the ring shrinks.
+/// The ring of headers does not shrink below this capacity.
 const RING_MIN: usize = 64;
 
 /// An end of a list.
@@ -65,7 +67,7 @@ const _: () = assert!(size_of::<List>() == 40);
 #[derive(Debug, Default)]
 struct Rest {
     chunks: VecDeque<Chunk>,
-    /// Number of elements in all of them.
+    /// Number of elements in all pieces of `chunks`.
     count: usize,
     /// The walk of a snapshot that has not reached the end of the list.
     walk: Option<Box<UnwrittenPieces<Chunk>>>,
@@ -83,8 +85,8 @@ impl Clone for Rest {
 }
 
 impl Rest {
-    /// Counts a piece that is about to be added and reserves its place. Grows by a quarter, where a `VecDeque` would
-    /// double. O(1) amortised.
+    /// Prepares for a piece that the caller will add: counts its elements and reserves its place.
+    /// The ring grows by a quarter, where a `VecDeque` would double. O(1) amortised.
     fn reserve(&mut self, chunk: &Chunk) {
         self.count += chunk.count();
         let len = self.chunks.len();
@@ -93,7 +95,7 @@ impl Rest {
         }
     }
 
-    /// Drops a removed piece, or gives it to the snapshot that needs it.
+    /// Drops a removed piece, or hands it to the snapshot's walk if the walk has not reached it.
     fn removed(&mut self, number: usize, chunk: Chunk) {
         if let Some(walk) = &mut self.walk {
             walk.removed(number, chunk);
@@ -134,7 +136,8 @@ impl List {
         self.end_chunk(end).at_end(end)
     }
 
-    /// Returns the element at an index. O(pieces before it), from the nearer end, and O(elements of a piece).
+    /// Returns the element at an index. O(pieces between it and the nearer end) plus O(elements of
+    /// a piece).
     pub fn get(&self, index: usize) -> Option<Element<'_>> {
         let (number, within) = self.locate(index)?;
         self.chunk(number).get(within)
@@ -146,7 +149,7 @@ impl List {
         &mut self,
         end: End,
         texts: impl Iterator<Item = &'t [u8]> + Clone,
-        piece: PieceSize,
+        limit: PieceSize,
     ) {
         if self.rest.is_none() {
             let (mut bytes, mut count) = (0, 0);
@@ -154,27 +157,27 @@ impl List {
                 bytes += text.len();
                 count += 1;
             }
-            if !piece.holds(self.first.len() + bytes, self.first.count() + count) {
+            if !limit.holds(self.first.len() + bytes, self.first.count() + count) {
                 self.become_quicklist();
             } else if self.first.heap_bytes() == 0 {
-                // The two bytes around each short text.
+                // Two bytes surround each short text.
                 self.first.make_room(end, bytes + 2 * count, 0);
             }
         }
         for text in texts {
-            self.push_text(end, text, piece);
+            self.push_text(end, text, limit);
         }
     }
 
     #[inline]
-    fn push_text(&mut self, end: End, text: &[u8], piece: PieceSize) {
+    fn push_text(&mut self, end: End, text: &[u8], limit: PieceSize) {
         let element = Element::of(text);
-        let most = piece.bytes();
+        let bytes_max = limit.bytes();
         if self.rest.is_none() {
-            // Redis checks only the length of the texts, so their overhead may push the first piece above the limit.
-            // Here it is bounded.
-            if self.first.len() + element.entry_len() <= 2 * most {
-                return self.first.push(end, element, most);
+            // Redis checks only the length of the texts, so the overhead of the entries may push
+            // the first piece above the limit. Here the piece is at most twice as large.
+            if self.first.len() + element.entry_len() <= 2 * bytes_max {
+                return self.first.push(end, element, bytes_max);
             }
             self.become_quicklist();
         }
@@ -186,31 +189,31 @@ impl List {
             },
             _ => (&mut self.first, None),
         };
-        if chunk.takes(text.len(), piece) || (chunk.count() == 0 && !piece.is_large(text.len())) {
-            chunk.push(end, element, most);
+        if chunk.takes(text.len(), limit) || (chunk.count() == 0 && !limit.is_large(text.len())) {
+            chunk.push(end, element, bytes_max);
             if let Some(count) = &mut count {
                 **count += 1;
             }
             return;
         }
-        // No further entries go into this piece.
+        // The next elements go into a new piece, so this one needs no spare room.
         chunk.trim();
         let begun = chunk.len() / 4;
         self.add_chunk(
             end,
-            if piece.is_large(text.len()) {
+            if limit.is_large(text.len()) {
                 Chunk::plain(text)
             } else {
                 let mut chunk = Chunk::with_room(end, begun.max(element.entry_len()));
-                chunk.push(end, element, most);
+                chunk.push(end, element, bytes_max);
                 chunk
             },
         );
     }
 
-    /// Removes up to `number` elements from an end. O(removed pieces), and O(elements of a piece).
+    /// Removes up to `number` elements from an end. O(removed pieces) plus O(elements of a piece).
     #[inline]
-    pub fn drop_end(&mut self, end: End, number: usize, piece: PieceSize) {
+    pub fn drop_end(&mut self, end: End, number: usize, limit: PieceSize) {
         let mut left = number;
         while left > 0 && !self.is_empty() {
             let count = self.end_chunk(end).count();
@@ -231,16 +234,17 @@ impl List {
             }
             left = 0;
         }
-        self.shrink(piece);
+        self.shrink(limit);
     }
 
-    /// Keeps the elements in `start..end`. O(removed pieces), and O(elements of two pieces).
-    pub fn keep(&mut self, start: usize, end: usize, piece: PieceSize) {
+    /// Removes the elements outside of `start..end`. O(removed pieces) plus O(elements of two
+    /// pieces).
+    pub fn keep(&mut self, start: usize, end: usize, limit: PieceSize) {
         let len = self.len();
         let end = end.min(len);
         let start = start.min(end);
-        self.drop_end(End::Tail, len - end, piece);
-        self.drop_end(End::Head, start, piece);
+        self.drop_end(End::Tail, len - end, limit);
+        self.drop_end(End::Head, start, limit);
     }
 
     /// Iterates over the pieces for a snapshot.
@@ -250,7 +254,7 @@ impl List {
 
     /// Appends a piece of `count` bare entries, which the caller has validated. O(bytes).
     ///
-    /// A list built from pieces must then be [normalized](Self::normalize).
+    /// After the last piece, the caller must [normalize](Self::normalize) the list.
     pub fn push_piece(&mut self, entries: &[u8], count: usize) {
         if count > 0 {
             self.add_chunk(End::Tail, Chunk::from_entries(entries, count));
@@ -268,10 +272,10 @@ impl List {
         self.add_chunk(End::Tail, chunk);
     }
 
-    /// Gives a list that was built from pieces the form that it has in Redis.
-    pub fn normalize(&mut self, piece: PieceSize) {
+    /// Chooses between `listpack` and `quicklist` for a list that was built from pieces.
+    pub fn normalize(&mut self, limit: PieceSize) {
         let (len, count) = (self.first.len(), self.first.count());
-        let small = self.first.text().is_none() && piece.holds(len, count);
+        let small = self.first.text().is_none() && limit.holds(len, count);
         match &self.rest {
             Some(rest) if rest.chunks.is_empty() && small => self.rest = None,
             None if !small => self.become_quicklist(),
@@ -281,13 +285,13 @@ impl List {
 
     /// Converts a list of one small piece back to Redis's `listpack` after a removal.
     #[inline]
-    fn shrink(&mut self, piece: PieceSize) {
+    fn shrink(&mut self, limit: PieceSize) {
         if let Some(rest) = &self.rest {
             let (len, count) = (self.first.len(), self.first.count());
             if !rest.chunks.is_empty()
                 || rest.walk.is_some()
                 || self.first.text().is_some()
-                || !piece.half_holds(len, count)
+                || !limit.half_holds(len, count)
             {
                 return;
             }
@@ -339,8 +343,8 @@ impl List {
         }
     }
 
-    /// Returns the number of the piece that holds an index, and the element's number in the piece. O(pieces before it),
-    /// from the nearer end.
+    /// Returns the number of the piece that holds an index, and the element's number in the piece.
+    /// O(pieces between it and the nearer end).
     fn locate(&self, index: usize) -> Option<(usize, usize)> {
         let mut left = index;
         if left < self.first.count() {
@@ -393,7 +397,7 @@ impl List {
         }
     }
 
-    /// Removes the piece at an end. The list becomes empty if it was the only one.
+    /// Removes the piece at an end. If it is the only piece, it is emptied instead.
     fn remove_end_chunk(&mut self, end: End) {
         if let Some(rest) = &mut self.rest {
             let number = rest.chunks.len();

@@ -1,6 +1,19 @@
 //! Values of keys, one type per file or folder.
 //!
-//! To add a type, implement [`Content`] for it, add it to the list `types!`, and read it in `decode.rs`.
+//! - A [`Value`] takes 20 bytes of its key's record. Larger content is behind one pointer.
+//! - A small set, hash or sorted set is one block of exact size ([`packed`]) that holds the entries
+//!   of a listpack, as a snapshot does. Beyond Redis's limits ([`Limits`](crate::limits::Limits))
+//!   it becomes a table, so OBJECT ENCODING replies as Redis's does.
+//! - A large set, hash or sorted set finds its elements by name in [`keyed`]. A large sorted set
+//!   also has a B+ tree (`tree.rs`) in the order of scores.
+//! - Lists and streams are sequences of blocks. Each block has the form that a snapshot has.
+//! - A value does not read the clock and arms no timer; the database does
+//!   (`keyspace/db/fields.rs`, `keyspace/db/timelines.rs`).
+//! - A large removed value is dropped after the turn (one pass of a loop that holds its locks), on
+//!   another thread: see [`Content::drops_late`].
+//!
+//! To add a type, implement [`Content`] for it, add it to the list `types!`, and read it in
+//! `decode.rs`.
 
 pub mod content;
 pub mod decode;
@@ -33,11 +46,13 @@ use string::Str;
 use timer::Timer;
 use zset::Zset;
 
-/// Name of the auxiliary field of a snapshot that has the settings of the next key, a stream.
+/// Name of the auxiliary field of a snapshot that precedes a stream with settings and holds the
+/// settings.
 pub const SETTINGS_FIELD: &[u8] = b"punctual-stream";
 
-/// The first byte of DUMP's payload of a stream with settings: their length in four bytes and the settings follow, then the payload that
-/// there would be without them. No version of Redis has this type, so it refuses the payload.
+/// First byte of DUMP's payload of a stream with settings. The length of the settings in four bytes
+/// follows, then the settings, then the payload of the same stream without settings. Redis has no
+/// type with this number, so it refuses the payload.
 pub(crate) const WITH_SETTINGS: u8 = 200;
 
 /// A type of value, as a variant of [`Value`].
@@ -81,14 +96,15 @@ macro_rules! types {
         })*
 
         impl Value {
-            /// Returns the content, off hot paths: each call of a method is indirect.
+            /// Returns the content as a trait object. Not for hot paths, because each method call
+            /// is indirect.
             pub fn content(&self) -> &dyn Content {
                 match self {
                     $(Self::$name(content) => { let content: &$name = content; content })*
                 }
             }
 
-            /// Returns the content for changes, off hot paths.
+            /// Returns the content for changes. Not for hot paths; see [`Value::content`].
             pub(crate) fn content_mut(&mut self) -> &mut dyn Content {
                 match self {
                     $(Self::$name(content) => { let content: &mut $name = content; content })*
@@ -158,8 +174,8 @@ impl Value {
         content!(self, content => content.warm_elements(commands));
     }
 
-    /// Applies settings from the auxiliary field [`SETTINGS_FIELD`] before the value's record. Returns false if they are not
-    /// understood, or if the value is no stream.
+    /// Applies the settings from the auxiliary field [`SETTINGS_FIELD`] of a snapshot. Returns
+    /// false if the settings are malformed, or if the value is not a stream.
     #[must_use]
     pub fn apply_settings(&mut self, settings: &[u8]) -> bool {
         self.content_mut().apply_settings(settings).is_some()
@@ -189,12 +205,12 @@ impl Value {
         content!(self, content => content.drops_late())
     }
 
-    /// Returns true for a collection without elements, whose key must be removed.
+    /// Returns true if the value is an empty collection of a type whose empty keys are removed.
     pub fn is_empty_collection(&self) -> bool {
         content!(self, content => content.elements() == 0) && !self.facts().has(Facts::STAYS_EMPTY)
     }
 
-    /// Returns DUMP's payload: the value with its type, version and checksum. O(bytes).
+    /// Returns DUMP's payload: the type, the value, the RDB version and a checksum. O(bytes).
     pub(crate) fn dump(&self) -> Vec<u8> {
         let (content, mut payload) = (self.content(), Vec::new());
         if let Some(settings) = content.settings() {

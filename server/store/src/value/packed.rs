@@ -1,8 +1,9 @@
-//! The compact form of small collections: one block of exact size that holds all elements as listpack entries.
+//! The compact form of small collections: one block of exact size that holds all elements as
+//! listpack entries.
 //!
-//! A snapshot copies the entries. A lookup walks them, which for a few hundred short entries is faster than a table,
-//! and takes a fraction of the memory. Positions are byte offsets into [`Packed::entries`]; a change moves all later
-//! ones.
+//! A snapshot copies the entries. A lookup walks them, which for a few hundred short entries is
+//! faster than a table, and takes a fraction of the memory. Positions are byte offsets into
+//! [`Packed::entries`]; a change moves all later ones.
 
 use std::fmt;
 use std::ops::Range;
@@ -36,8 +37,8 @@ impl Packed {
         Self::of_bytes(bytes)
     }
 
-    /// Creates a block of alternating names and values; a duplicate name replaces the value. One allocation, O(pairs²)
-    /// comparisons of lengths.
+    /// Creates a block of alternating names and values. For a duplicate name, the last value stays.
+    /// One allocation, O(pairs²) comparisons of lengths.
     pub fn of_pairs<'a>(pairs: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone) -> Self {
         let room = |(name, value)| Element::of(name).entry_len() + Element::of(value).entry_len();
         let room: usize = pairs.clone().map(room).sum();
@@ -98,14 +99,14 @@ impl Packed {
         listpack::prev(self.entries(), end)
     }
 
-    /// Returns the range of the first entry with this text. After each comparison, skips `skip` entries (1 compares
-    /// only the names of pairs). O(entries).
+    /// Returns the range of the first entry with this text. Skips `skip` entries after each
+    /// compared entry: with 1, only the names of pairs are compared. O(entries).
     #[inline]
     pub fn find(&self, text: &[u8], skip: usize) -> Option<Range<usize>> {
         listpack::find(self.entries(), 0, text, skip).map(|(start, end)| start..end)
     }
 
-    /// Returns the range of the entry with this number. O(number), from the nearer end.
+    /// Returns the range of the entry with this number. O(entries between it and the nearer end).
     pub fn position(&self, number: usize) -> Option<Range<usize>> {
         let (len, entries) = (self.len(), self.entries());
         if number >= len {
@@ -126,12 +127,13 @@ impl Packed {
         }
     }
 
-    /// Appends an element. O(bytes) at worst, mostly O(length).
+    /// Appends an element. O(length) if the allocator grows the block in place, otherwise O(bytes).
     pub fn push(&mut self, element: Element<'_>) {
         self.insert(self.entries().len(), element);
     }
 
-    /// Appends two elements. O(bytes) at worst, mostly O(length).
+    /// Appends two elements. O(length) if the allocator grows the block in place, otherwise
+    /// O(bytes).
     pub fn push_pair(&mut self, name: Element<'_>, value: Element<'_>) {
         self.edit(2, name.entry_len() + value.entry_len(), |bytes| {
             listpack::append(bytes, name);
@@ -146,7 +148,8 @@ impl Packed {
         }) - COUNT_BYTES
     }
 
-    /// Replaces one entry with an element. Returns its end. O(1) if the lengths are equal, otherwise O(later bytes).
+    /// Replaces one entry with an element. Returns its end. O(1) if the lengths are equal,
+    /// otherwise O(later bytes).
     pub fn replace(&mut self, entry: Range<usize>, element: Element<'_>) -> usize {
         let more = element.entry_len().saturating_sub(entry.len());
         self.edit(0, more, |bytes| {
@@ -162,8 +165,8 @@ impl Packed {
         });
     }
 
-    /// Changes the bytes, which may grow by at most `more`, and adds `count` to the entry count. The block keeps its
-    /// exact size, so the allocator can often grow it in place.
+    /// Changes the bytes, which may grow by at most `more`, and adds `count` to the entry count.
+    /// The block keeps its exact size, so the allocator can often grow it in place.
     fn edit<R>(&mut self, count: i64, more: usize, change: impl FnOnce(&mut Vec<u8>) -> R) -> R {
         let len = (self.len() as i64 + count) as u32;
         let mut bytes = Vec::from(std::mem::take(&mut self.0).into_box());

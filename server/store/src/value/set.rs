@@ -1,8 +1,10 @@
 //! The value type `set` in Redis's three forms: sorted integers, a listpack, a table.
 //!
-//! A set changes in place and converts to a larger form when Redis 7.2's does; it never converts back by itself. To add
-//! or remove a member, look it up ([`Set::vacancy`], [`Set::find`]) and pass the result to [`Set::insert_at`] or
-//! [`Set::remove_at`]. So a command that changes nothing needs no mutable set, and nothing is looked up twice.
+//! A set converts to a larger form under the same conditions as in Redis 7.2. It does not convert
+//! back, except by [`Set::become_ints`] and [`Set::take_some`]. To add or remove a member, look it
+//! up ([`Set::vacancy`], [`Set::find`]) and pass the result to [`Set::insert_at`] or
+//! [`Set::remove_at`]. So a command looks a member up once, and needs no mutable set if it changes
+//! nothing.
 
 mod content;
 mod ints;
@@ -27,14 +29,14 @@ use crate::value::packed::Packed;
 
 /// Size limit of Redis's listpacks in bytes.
 const PACKED_MAX: usize = 1 << 30;
-/// Redis's upper bound of integers in an intset, whatever the configured limit.
+/// Maximum number of integers in an intset, as in Redis, even if the configured limit is higher.
 const INTS_MAX: usize = 1 << 30;
 
 /// A set, in 16 bytes.
 #[derive(Clone, Debug)]
 pub struct Set(Form);
 
-/// The packed form is inline, the others are behind a pointer.
+/// The form of a set. The packed form is inline; the other forms are behind a pointer.
 #[derive(Clone, Debug)]
 enum Form {
     Packed(Packed),
@@ -60,6 +62,7 @@ pub enum View<'a> {
     Table(&'a Table),
 }
 
+/// Write access to a set's form.
 enum ViewMut<'a> {
     Ints(&'a mut Ints),
     Packed(&'a mut Packed),
@@ -69,22 +72,22 @@ enum ViewMut<'a> {
 /// Position of a member, valid until the set changes.
 #[derive(Clone, Debug)]
 pub enum Spot {
-    /// Number of smaller integers.
+    /// Position among the integers.
     Int(usize),
-    /// Range of its entry.
+    /// Range of the member's entry in the listpack.
     Entry(Range<usize>),
-    /// Its index in the table.
+    /// Index of the member in the table.
     Id(u32),
 }
 
 /// Position at which an absent member would be inserted, valid until the set changes.
 #[derive(Clone, Copy, Debug)]
 pub enum Vacancy {
-    /// The integer, and the number of smaller ones.
+    /// The member as an integer, and its position among the integers.
     Int(i64, usize),
-    /// Not an integer, in a set of integers.
+    /// The set has only integers, and the member is not an integer.
     NotInt,
-    /// Appended to the entries.
+    /// At the end of the listpack.
     Entry,
     /// The member's hash in the table.
     Hash(Hash),
@@ -114,7 +117,7 @@ impl Set {
         Self::ints(Ints::new())
     }
 
-    /// Creates an empty set in the form for about `about` members, of which `first` is one.
+    /// Creates an empty set in the form that suits about `about` members, of which `first` is one.
     pub fn for_members(first: &[u8], about: usize, limits: &Limits) -> Self {
         if about <= limits.set_ints && parse_i64(first).is_some() {
             Self::empty_ints()
@@ -125,8 +128,8 @@ impl Set {
         }
     }
 
-    /// Creates a set in the form that Redis chooses when it reads `count` members from a snapshot. Ignores duplicates.
-    /// O(total length).
+    /// Creates a set in the form that Redis chooses when it reads `count` members from a snapshot.
+    /// Ignores duplicates. O(total length).
     pub fn from_members<'m>(
         members: impl IntoIterator<Item = Element<'m>>,
         count: usize,
@@ -143,7 +146,7 @@ impl Set {
         set
     }
 
-    /// Creates a set of integers, as a table if they exceed the limits. O(n).
+    /// Creates a set of integers, as a table if there are more than the limit. O(n).
     pub fn from_ints(ints: Ints, limits: &Limits) -> Self {
         let large = ints.len() > limits.set_ints.min(INTS_MAX);
         let mut set = Self::ints(ints);
@@ -153,7 +156,8 @@ impl Set {
         set
     }
 
-    /// Creates a set of entries, as a table if they exceed the limits. O(bytes).
+    /// Creates a set from the entries of a listpack, as a table if there are more than the limit.
+    /// O(bytes).
     pub fn from_packed(entries: Packed, limits: &Limits) -> Self {
         let large = entries.len() > limits.set_entries;
         let mut set = Self::packed(entries);
@@ -216,7 +220,8 @@ impl Set {
         self.len() == 0
     }
 
-    /// Iterates over the members in no particular order. A table's members are bytes even if they look like integers.
+    /// Iterates over the members in no particular order. A table's members are bytes even if they
+    /// look like integers.
     pub fn iter(&self) -> Members<'_> {
         match self.view() {
             View::Ints(ints) => Members::Ints(ints.iter()),
@@ -228,7 +233,8 @@ impl Set {
         }
     }
 
-    /// Returns the position of `member`. O(1) in a table, O(log n) among integers, O(bytes) in a listpack.
+    /// Returns the position of `member`. O(1) in a table, O(log n) among integers, O(bytes) in a
+    /// listpack.
     #[inline]
     pub fn find(&self, member: &[u8]) -> Option<Spot> {
         match self.view() {
@@ -253,7 +259,8 @@ impl Set {
         }
     }
 
-    /// Returns the position to insert `member` at, or `None` if it is present. Costs as much as [`Set::find`].
+    /// Returns the position to insert `member` at, or `None` if it is present. Costs as much as
+    /// [`Set::find`].
     #[inline]
     pub fn vacancy(&self, member: &[u8]) -> Option<Vacancy> {
         match self.view() {
@@ -270,8 +277,8 @@ impl Set {
         }
     }
 
-    /// Adds `member` at its [`Set::vacancy`], and converts the set if a limit requires it. O(length) amortised, and
-    /// O(members) in a compact form.
+    /// Adds `member` at its [`Set::vacancy`], and converts the set if a limit requires it.
+    /// O(length) amortised, and O(members) in a compact form.
     #[inline]
     pub fn insert_at(&mut self, vacancy: Vacancy, member: &[u8], limits: &Limits) {
         match (self.view_mut(), vacancy) {
@@ -333,7 +340,7 @@ impl Set {
             (ViewMut::Table(table), Spot::Id(id)) => drop(table.remove(id)),
             (ViewMut::Packed(entries), Spot::Entry(entry)) => entries.remove(entry, 1),
             (ViewMut::Ints(ints), Spot::Int(at)) => ints.remove(at),
-            _ => panic!("the set has changed since"),
+            _ => panic!("the set changed after the lookup"),
         }
     }
 
@@ -353,7 +360,8 @@ impl Set {
         member.with_text(|text| self.remove(text))
     }
 
-    /// Returns true if any `more` additional members would convert the set to a table.
+    /// Returns true if `more` additional members are, by themselves, too many for the set's compact
+    /// form. A table returns false.
     #[inline]
     pub fn outgrown_by(&self, more: usize, limits: &Limits) -> bool {
         match self.view() {
@@ -378,7 +386,8 @@ impl Set {
         }
     }
 
-    /// Converts the set to sorted integers if all members are integers and the limit allows it. O(members log members).
+    /// Converts the set to sorted integers if all members are integers and the limit allows it.
+    /// O(members log members).
     pub fn become_ints(&mut self, limits: &Limits) {
         if matches!(self.view(), View::Ints(_)) || self.len() > limits.set_ints.min(INTS_MAX) {
             return;

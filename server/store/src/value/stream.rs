@@ -1,11 +1,16 @@
 //! Streams: entries in the order of their IDs, which only grow, and the groups that read them.
 //!
-//! Entries lie in blocks as snapshots have them ([`Block`]), whose headers lie side by side in a ring: an entry is appended to the last block, a
-//! trim drops blocks from the front, and a seek is a binary search over headers and a scan of one block. A deleted entry is
-//! marked, and its block is dropped with its last entry.
+//! Entries lie in blocks ([`Block`]), which have the form of a snapshot. The headers of the blocks
+//! lie side by side in a ring. An entry is appended to the last block, a trim drops blocks from the
+//! front, and a seek is a binary search over the headers and a scan of one block.
 //!
-//! Ground rules: blocks are filled as Redis fills its nodes (`stream-node-max-*`), because an approximate trim shows where
-//! they end. No block is without a live entry. A stream may be empty, and stays a key.
+//! Ground rules: blocks are filled as Redis fills its nodes (`stream-node-max-*`), because an
+//! approximate trim removes whole blocks and so shows where they end. A deleted entry is only
+//! marked in its block; a block without other entries is removed. The key of an empty stream stays.
+//!
+//! `group` has the groups and their pending entries by ID, `timeline` has the pending entries by
+//! time, for leases. `retention` has the age limit of entries. The database arms the timer of a
+//! stream with a retention, a lease or an idempotent producer (`keyspace/db/timelines.rs`).
 
 mod content;
 mod group;
@@ -20,7 +25,7 @@ mod timeline;
 mod trim;
 pub mod walk;
 
-use settings::Aside;
+use settings::Extras;
 use std::collections::{BTreeMap, VecDeque};
 
 pub use group::{Consumer, ConsumerNumber, Group, Pending};
@@ -34,7 +39,7 @@ pub use trim::{Bound, Trim};
 
 use crate::limits::Limits;
 
-/// Maximum number of bytes that are reserved for entries to come.
+/// Maximum number of bytes that a new block reserves for later entries.
 const RESERVED_MAX: usize = 4096;
 
 /// A stream.
@@ -43,18 +48,19 @@ pub struct Stream {
     blocks: VecDeque<Block>,
     totals: Totals,
     groups: BTreeMap<Box<[u8]>, Group>,
-    /// What few streams have.
-    aside: Option<Box<Aside>>,
+    /// Settings, timer and snapshot's walk, which most streams lack.
+    extras: Option<Box<Extras>>,
 }
 
 impl Clone for Stream {
-    /// Copies the stream with its settings. A snapshot does not walk through the copy, and no timer is armed for it.
+    /// Copies the stream with its settings. A snapshot does not walk through the copy, and no timer
+    /// is armed for it.
     fn clone(&self) -> Self {
         Self {
             blocks: self.blocks.clone(),
             totals: self.totals,
             groups: self.groups.clone(),
-            aside: self.aside.as_ref().and_then(|aside| aside.copy()),
+            extras: self.extras.as_ref().and_then(|extras| extras.copy()),
         }
     }
 }
@@ -75,17 +81,17 @@ impl Stream {
         self.totals.length == 0
     }
 
-    /// Returns the last ID that was generated.
+    /// Returns the greatest ID that an entry ever had, or that XSETID set.
     pub fn last_id(&self) -> Id {
         self.totals.last_id
     }
 
-    /// Returns the ID of the first entry, 0-0 if there is none. O(1).
+    /// Returns the ID of the first entry, 0-0 if the stream is empty. O(1).
     pub fn first_id(&self) -> Id {
         self.totals.first_id
     }
 
-    /// Returns the greatest ID that was deleted one by one, 0-0 if there is none.
+    /// Returns the greatest ID that XDEL deleted, 0-0 if it deleted no entry.
     pub fn max_deleted(&self) -> Id {
         self.totals.max_deleted_id
     }
@@ -100,12 +106,12 @@ impl Stream {
         self.blocks.len()
     }
 
-    /// Returns counters and IDs.
+    /// Returns the stream's counters and special IDs.
     pub fn totals(&self) -> &Totals {
         &self.totals
     }
 
-    /// Sets what XSETID may change.
+    /// Sets the counters and IDs that XSETID can change.
     pub fn set_totals(&mut self, last_id: Id, max_deleted: Id, added: u64) {
         self.totals.last_id = last_id;
         self.totals.max_deleted_id = max_deleted;
@@ -163,7 +169,7 @@ impl Stream {
         }
     }
 
-    /// Returns the number of the block whose IDs include `id`.
+    /// Returns the number of the block whose first and last ID enclose `id`.
     fn block_of(&self, id: Id) -> Option<usize> {
         let number = self.blocks.partition_point(|block| block.last_id() < id);
         self.blocks.get(number).filter(|block| block.id() <= id)?;
@@ -182,7 +188,7 @@ impl Stream {
         self.range(id, id).next()
     }
 
-    /// Deletes an entry. Returns false if there is none. O(log blocks + entries of a block).
+    /// Deletes an entry. Returns false if no entry has this ID. O(log blocks + entries of a block).
     pub fn delete(&mut self, id: Id) -> bool {
         let Some(number) = self.block_of(id) else {
             return false;
@@ -213,7 +219,7 @@ impl Stream {
         self.totals.first_id = self.iter().next().map_or(Id::MIN, |entry| entry.id);
     }
 
-    /// Returns the ID of the last entry. O(deleted entries behind it).
+    /// Returns the ID of the last entry. O(deleted entries after it).
     pub fn last_entry_id(&self) -> Option<Id> {
         let block = self.blocks.back()?;
         if block.deleted() == 0 {
@@ -223,7 +229,7 @@ impl Stream {
         back.find(|entry| !entry.deleted).map(|entry| entry.id)
     }
 
-    /// Returns whether there is an entry behind `id`. O(deleted entries at the end).
+    /// Returns whether an entry has a greater ID than `id`. O(deleted entries at the end).
     pub fn has_after(&self, id: Id) -> bool {
         self.last_entry_id().is_some_and(|last| last > id)
     }
@@ -257,14 +263,16 @@ impl Stream {
         self.groups.remove(name)
     }
 
-    /// Returns whether XDEL has deleted an entry behind `id`, so that counters behind `id` are not exact.
+    /// Returns whether XDEL has deleted an entry from `id` on, so that the number of entries from
+    /// `id` on cannot be computed from counters.
     fn has_gaps_from(&self, id: Id) -> bool {
         let max_deleted = self.totals.max_deleted_id;
-        // As in 7.0: entries that were deleted before the first one do not count.
+        // As in Redis 7.0, deletions before the first entry do not count.
         self.totals.length > 0 && self.totals.first_id <= max_deleted && id <= max_deleted
     }
 
-    /// Returns the number of entries that a group has not read yet, as far as that is known. O(1).
+    /// Returns the number of entries that a group has not read yet, or `None` if the counters do
+    /// not determine it. O(1).
     pub fn lag(&self, group: &Group) -> Option<i64> {
         if self.totals.entries_added == 0 {
             return Some(0);
@@ -276,7 +284,8 @@ impl Stream {
         Some(self.totals.entries_added.wrapping_sub(read) as i64)
     }
 
-    /// Returns the number of entries that a group has read after its next one, `id`; it has read `read` before.
+    /// Returns a group's new `entries_read` after it reads the entry `id`. `read` is the value
+    /// before.
     pub fn entries_read_after(&self, read: Option<u64>, id: Id) -> Option<u64> {
         match read {
             Some(read) if !self.has_gaps_from(id) => Some(read.wrapping_add(1)),

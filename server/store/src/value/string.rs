@@ -1,5 +1,5 @@
-//! Strings: integers as `i64`, short strings inline, longer ones in a box of exact size. A string that is changed in
-//! place gets room to grow.
+//! Strings: integers as `i64`, short strings inline, longer strings in a box of exact size. A
+//! string that is changed in place gets room to grow.
 
 use std::borrow::Cow;
 
@@ -11,19 +11,19 @@ use super::digest::Digest;
 use super::float::Float;
 use crate::unaligned::{UnalignedBox, UnalignedI64};
 
-/// Longest string that is kept inline.
+/// Maximum length in bytes of an inline string.
 pub const INLINE_MAX: usize = 18;
-/// Longest string that Redis calls `embstr`.
+/// Maximum length in bytes of a string that OBJECT ENCODING calls `embstr`.
 const EMBSTR_MAX: usize = 44;
 /// Strings that grow beyond this many bytes no longer double their capacity.
 const DOUBLING_MAX: usize = 1 << 20;
-/// Longest text that can be a 64-bit integer.
+/// Maximum length in bytes of the text of a 64-bit integer.
 const INT_TEXT_MAX: usize = 20;
 
 /// A string value, in 20 bytes.
 ///
-/// The canonical text of an `i64` is kept as `Int`. As in Redis, a string changed in place (APPEND, SETRANGE: `Grown`)
-/// and a sum of floats ([`Str::plain`]) are not.
+/// The canonical text of an `i64` is stored as `Int`. As in Redis, a string that was changed in
+/// place (APPEND, SETRANGE: `Grown`) and a sum of floats ([`Str::plain`]) stay texts.
 #[derive(Clone, Debug)]
 pub enum Str {
     /// A 64-bit integer.
@@ -32,12 +32,12 @@ pub enum Str {
     Inline {
         /// Number of bytes in use.
         len: u8,
-        /// The bytes, then unused ones.
+        /// The string's bytes, followed by unused bytes.
         bytes: [u8; INLINE_MAX],
     },
     /// A longer string, of exact size.
     Boxed(UnalignedBox<[u8]>),
-    /// A string with room to grow. The second box keeps every value within 20 bytes.
+    /// A string with room to grow. The vector is boxed because a value has only 20 bytes.
     Grown(UnalignedBox<Vec<u8>>),
 }
 
@@ -73,7 +73,7 @@ impl Str {
     #[inline]
     pub fn set(&mut self, bytes: &[u8]) {
         match self {
-            // Too long for an integer.
+            // A text of this length is not an integer.
             Self::Boxed(old) if old.len() == bytes.len() && bytes.len() > INT_TEXT_MAX => {
                 old.copy_from_slice(bytes);
             }
@@ -81,7 +81,7 @@ impl Str {
         }
     }
 
-    /// Returns the integer if the string is the canonical text of one. O(1) for integers, O(length) at most 20.
+    /// Returns the integer if the string is the canonical text of an `i64`. O(1).
     #[inline]
     pub fn as_int(&self) -> Option<i64> {
         match self {
@@ -92,7 +92,8 @@ impl Str {
         }
     }
 
-    /// Returns the number if the string is the text of one, as INCRBYFLOAT reads it. O(1) for integers, O(length).
+    /// Returns the number if INCRBYFLOAT can parse the string. O(1) for integers, otherwise as
+    /// [`Float::parse`].
     pub fn as_float(&self) -> Option<Float> {
         match self {
             Self::Int(int) => Some(Float::from(int.get())),
@@ -100,7 +101,7 @@ impl Str {
         }
     }
 
-    /// Returns the bytes without a copy; an integer is formatted into `buffer`. O(1), O(digits) for integers.
+    /// Returns the bytes without a copy; an integer is formatted into `buffer`. O(1).
     #[inline]
     pub fn text<'a>(&'a self, buffer: &'a mut itoa::Buffer) -> &'a [u8] {
         match self {
@@ -111,7 +112,7 @@ impl Str {
         }
     }
 
-    /// Returns the bytes; an integer becomes text. O(1), O(digits) for integers.
+    /// Returns the bytes; an integer becomes text. O(1).
     #[inline]
     pub fn bytes(&self) -> Cow<'_, [u8]> {
         match self {
@@ -144,25 +145,25 @@ impl Str {
         self.grown(bytes.len()).extend_from_slice(bytes);
     }
 
-    /// Writes `bytes` at `offset`, after zeros if the string is shorter, and makes it `raw`. O(length of `bytes` and
-    /// zeros) amortised.
+    /// Writes `bytes` at `offset`, after zeros if the string is shorter, and makes it `raw`.
+    /// O(length of `bytes` and zeros) amortised.
     pub fn overwrite(&mut self, offset: usize, bytes: &[u8]) {
         let end = offset + bytes.len();
         self.at_least(end)[offset..end].copy_from_slice(bytes);
     }
 
-    /// Creates a `raw` string of `len` zeros with room to grow. O(length), less if the system provides zeroed memory.
+    /// Creates a `raw` string of `len` zeros. O(length), O(1) if the system provides zeroed memory.
     pub fn zeros(len: usize) -> Self {
         Self::from_vec(vec![0; len])
     }
 
-    /// Creates a `raw` string with room to grow from a vector. O(1).
+    /// Creates a `raw` string from a vector. O(1).
     pub fn from_vec(bytes: Vec<u8>) -> Self {
         Self::Grown(Box::new(bytes).into())
     }
 
-    /// Returns the bytes for changes in place, padded with zeros to at least `len`, and makes the string `raw`.
-    /// O(zeros) amortised, O(length) the first time.
+    /// Returns the bytes for changes in place, padded with zeros to at least `len`, and makes the
+    /// string `raw`. O(zeros) amortised, O(length) the first time.
     pub fn at_least(&mut self, len: usize) -> &mut [u8] {
         let more = len.saturating_sub(self.len());
         let grown = self.grown(more);
@@ -172,14 +173,14 @@ impl Str {
         grown
     }
 
-    /// Returns the bytes as a vector for changes in place and makes the string `raw`. O(1) if it already is, otherwise
-    /// O(length).
+    /// Returns the bytes as a vector for changes in place and makes the string `raw`. O(1) if it
+    /// already is, otherwise O(length).
     pub fn raw(&mut self) -> &mut Vec<u8> {
         self.grown(0)
     }
 
-    /// Returns the bytes as a vector with room for `more` and makes the string `raw`. O(1) amortised if it already is,
-    /// otherwise O(length).
+    /// Returns the bytes as a vector with room for `more` and makes the string `raw`. O(1)
+    /// amortised if it already is, otherwise O(length).
     fn grown(&mut self, more: usize) -> &mut Vec<u8> {
         if !matches!(self, Self::Grown(_)) {
             let mut buffer = itoa::Buffer::new();
@@ -309,7 +310,7 @@ mod tests {
             let s = Str::new(int.to_string().as_bytes());
             prop_assert!(matches!(s, Str::Int(i) if i.get() == int));
             prop_assert_eq!(s.len(), int.to_string().len());
-            // Also in the place of a text of the same length.
+            // The same holds if the integer replaces a text of the same length.
             let mut set = Str::new("x".repeat(s.len()).as_bytes());
             set.set(int.to_string().as_bytes());
             prop_assert_eq!(set.as_int(), Some(int));

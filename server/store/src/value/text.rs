@@ -1,13 +1,14 @@
-//! A name inside a collection, in 24 bytes: a short one inline, a longer one in a box of exact size.
+//! The name of an element of a collection, in 24 bytes: short names inline, longer names in a box
+//! of exact size.
 
 use std::fmt;
 
 use punctual_rdb::listpack::Element;
 
-/// Longest text that is kept inline.
+/// Maximum length in bytes of an inline text.
 const INLINE_MAX: usize = 22;
 
-/// Immutable bytes: a set's member, a hash's field or a sorted set's name.
+/// Immutable bytes: a member of a set or of a sorted set, or the name of a hash's field.
 #[derive(Clone)]
 pub struct Text(Bytes);
 

@@ -1,12 +1,13 @@
-//! A timer: a command that runs when the key's deadline comes.
+//! A timer: a command that runs at the key's deadline.
 //!
-//! Ground rules: the deadline is the key's own, in its record; a timer without one is paused. What is here is the rest, in one
-//! boxed byte string, because most timers fire once and are many: the words of the command, and before them only the parts that
-//! a timer has. [`Plan`] is the same unpacked. The bytes are also what DUMP and snapshots have, so every text that comes from
-//! outside passes [`Timer::from_bytes`].
-//!
-//! A repeating timer knows its *nominal* instant, that of the schedule; the deadline may differ from it by jitter, or because somebody has
-//! moved it. The next instant is computed from the nominal one, so nothing drifts.
+//! - The deadline is in the key's record, as for any key. A timer whose key has no deadline is
+//!   paused. Lookups do not expire a timer: it stays until its loop fires it (`turn/timers.rs`).
+//! - One boxed byte string holds everything else: the optional parts that the timer has, then the
+//!   words of the command. So a timer that fires once is small. [`Plan`] is the unpacked form. DUMP
+//!   and snapshots hold the same bytes, and [`Timer::from_bytes`] validates them.
+//! - A repeating timer stores its *nominal* instant, the instant of the schedule. The deadline
+//!   differs from it by jitter, or because a client moved the deadline. The next instant is
+//!   computed from the nominal one, so the schedule does not drift.
 
 pub mod cron;
 pub mod schedule;
@@ -22,7 +23,7 @@ use super::content::{Content, Facts, Unreadable};
 use super::digest::Digest;
 use super::varint::{Input, write_number, write_text};
 
-/// Longest text of an error that a timer keeps.
+/// Maximum length in bytes of the error that a timer keeps; longer errors are cut.
 const ERROR_MAX: usize = 256;
 
 /// A timer.
@@ -36,44 +37,44 @@ pub struct Plan {
     pub user: Option<Box<[u8]>>,
     /// Schedule of a timer that repeats.
     pub repeat: Option<Repeat>,
-    /// Time that was left when the timer was paused.
+    /// Time in ms that was left until the deadline when the timer was paused; otherwise 0.
     pub remaining_ms: u64,
-    /// What has happened so far.
+    /// Counters and outcome of the runs so far.
     pub past: Past,
     /// The command.
     pub words: OwnedArgs,
 }
 
-/// What has happened to a timer so far.
+/// Counters of a timer's runs so far, and the outcome of the last run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Past {
-    /// Number of runs, failed ones included.
+    /// Number of runs, including failed runs.
     pub runs: u64,
     /// Number of runs that ended with an error.
     pub failures: u64,
-    /// Time from the deadline of the last run to that run.
+    /// Delay in µs of the last run after its deadline.
     pub late_us: u64,
-    /// Error of the last run; empty if it had none.
+    /// Error of the last run; empty if the run succeeded.
     pub error: Box<[u8]>,
 }
 
 impl Past {
-    /// Notes a run.
-    pub fn note(&mut self, late_us: u64, error: Option<&[u8]>) {
+    /// Records a run and its outcome.
+    pub fn record_run(&mut self, late_us: u64, error: Option<&[u8]>) {
         self.runs = self.runs.saturating_add(1);
         self.late_us = late_us;
-        self.fail(error);
+        self.record_outcome(error);
     }
 
-    /// Notes the outcome of the last run.
-    pub fn fail(&mut self, error: Option<&[u8]>) {
+    /// Records the outcome of the last run; `None` for success.
+    pub fn record_outcome(&mut self, error: Option<&[u8]>) {
         self.failures = self.failures.saturating_add(u64::from(error.is_some()));
         let error = error.unwrap_or_default();
         self.error = error[..error.len().min(ERROR_MAX)].into();
     }
 }
 
-/// Bits of the first byte: the parts that follow.
+/// Bits of the first byte: the optional parts that follow it.
 mod part {
     pub(super) const USER: u8 = 1;
     pub(super) const REPEAT: u8 = 2;
@@ -116,7 +117,7 @@ impl Timer {
         Self(out.into_boxed_slice().into())
     }
 
-    /// Checks bytes from outside. Returns `None` if they are no timer.
+    /// Validates bytes from a snapshot or a payload. Returns `None` if they are not a timer.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let plan = read(bytes)?;
         if let Some(repeat) = &plan.repeat {
@@ -143,10 +144,10 @@ impl Timer {
             .is_some_and(|parts| parts & part::REPEAT != 0)
     }
 
-    /// Reads a timer.
+    /// Reads a timer from a snapshot.
     pub(super) fn read<E>(text: Element<'_>) -> Result<Self, Unreadable<E>> {
         let timer = text.with_text(Self::from_bytes);
-        timer.ok_or(Unreadable::Content("a timer that is not understood"))
+        timer.ok_or(Unreadable::Content("malformed timer"))
     }
 }
 
@@ -211,7 +212,7 @@ fn read(bytes: &[u8]) -> Option<Plan> {
     (!plan.words.as_args().is_empty()).then_some(plan)
 }
 
-/// Returns the words of a command as one RESP command, for replies and tests.
+/// Returns the words of a command, encoded as a RESP command.
 pub fn encoded(words: &OwnedArgs) -> Vec<u8> {
     let mut out = Vec::new();
     let mut reply = punctual_resp::Reply::new(&mut out, Protocol::Resp2);
@@ -238,7 +239,7 @@ mod tests {
         let mut all = plan(&["EVAL", "return 1", "0"]);
         all.user = Some(b"alice".as_slice().into());
         all.remaining_ms = 12_345;
-        all.past.note(77, Some(b"ERR no"));
+        all.past.record_run(77, Some(b"ERR no"));
         all.repeat = Some(Repeat {
             when: When::Every {
                 every_ms: 1_000,
@@ -263,7 +264,7 @@ mod tests {
             assert_eq!(timer.plan(), plan);
             assert_eq!(Timer::from_bytes(timer.as_bytes()), Some(timer.clone()));
             for cut in 0..timer.as_bytes().len() {
-                // A cut at the end of a word leaves another timer.
+                // A cut at the end of a word leaves a valid timer with fewer words.
                 if let Some(shorter) = Timer::from_bytes(&timer.as_bytes()[..cut]) {
                     assert!(shorter.plan().words.as_args().len() < plan.words.as_args().len());
                 }

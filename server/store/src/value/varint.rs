@@ -1,6 +1,8 @@
-//! Numbers and texts in the byte strings of small values: numbers have seven bits a byte, the lowest first; a text follows its length.
+//! Numbers and texts in the byte strings of jobs and timers. A number takes seven bits a byte, the
+//! lowest bits first; the top bit of a byte is set if another byte follows. A text is its length as
+//! such a number, then its bytes.
 
-/// What is left of the bytes.
+/// The bytes that have not been read yet. Each method returns `None` if there are too few.
 pub(super) struct Input<'a>(pub(super) &'a [u8]);
 
 impl<'a> Input<'a> {

@@ -1,8 +1,9 @@
 //! Sorted sets: names with scores, ordered by score and then by name.
 //!
-//! A small one is [packed](crate::value::packed): pairs in order. A larger one has a [table by
-//! name](crate::value::keyed) and a tree for the order. Either form maps a range to a range of ranks first, so
-//! counting, removal and iteration are the same for all kinds of ranges.
+//! A small sorted set is [packed](crate::value::packed): pairs of names and scores in order. A
+//! larger one has a [table by name](crate::value::keyed) and a B+ tree (`tree.rs`) with
+//! the order. Both forms first map a range of scores or names to a range of ranks, so counting,
+//! removal and iteration are the same for all kinds of ranges.
 
 mod content;
 mod packed;
@@ -31,7 +32,8 @@ pub(crate) use score::parse_bound as parse_score_bound;
 pub(crate) use table::Entry;
 use table::{Table, TableWalk};
 
-/// Number of scores to search at once: an old and a new one for each command that is looked ahead at.
+/// Maximum number of scores whose cache lines are loaded together: an old and a new score for each
+/// of [`WARM_MAX`] commands.
 const WARM_SCORES: usize = 2 * WARM_MAX;
 
 type Scores = SmallVec<[f64; WARM_SCORES]>;
@@ -69,7 +71,8 @@ impl std::fmt::Debug for Zset {
 }
 
 impl Zset {
-    /// Creates an empty sorted set in the form for `entries` entries with names of up to `name_len` bytes.
+    /// Creates an empty sorted set in the form that suits `entries` entries with names of up to
+    /// `name_len` bytes.
     pub fn new(entries: usize, name_len: usize, limits: Limits) -> Self {
         if entries <= limits.zset_entries && name_len <= limits.zset_value {
             Self::default()
@@ -78,8 +81,9 @@ impl Zset {
         }
     }
 
-    /// Creates a sorted set of names and scores in any order, in the compact form if the limits allow it. Returns
-    /// `None` for a duplicate name or a NaN score. O(n log n), O(n) if the pairs are in ascending or descending order.
+    /// Creates a sorted set of names and scores in any order, in the compact form if the limits
+    /// allow it. Returns `None` for a duplicate name or a NaN score. O(n log n), O(n) if the pairs
+    /// are in ascending or descending order.
     pub fn from_pairs(pairs: Vec<(Text, f64)>, limits: Limits) -> Option<Self> {
         if pairs.iter().any(|(_, score)| score.is_nan()) {
             return None;
@@ -109,8 +113,9 @@ impl Zset {
         Self::from_pairs(pairs.collect(), limits).expect("distinct names, and no score is NaN")
     }
 
-    /// Creates a sorted set of alternating names and scores, in the form that the limits ask for; sorts them if
-    /// necessary. Returns `None` if they are not such pairs or contain a duplicate name. O(n log n).
+    /// Creates a sorted set of alternating names and scores, in the compact form if the limits
+    /// allow it. Sorts the pairs if necessary. Returns `None` if the entries are not pairs of names
+    /// and scores, or contain a duplicate name. O(n log n).
     pub fn from_packed(packed: Packed, limits: Limits) -> Option<Self> {
         if packed.len() / 2 <= limits.zset_entries {
             let longest = packed.iter().step_by(2).map(Element::text_len).max();
@@ -176,7 +181,8 @@ impl Zset {
         }
     }
 
-    /// As [`Zset::warm_names`], also for the places of the entries in their order, and of new entries with `scores`.
+    /// Same as [`Zset::warm_names`], and also loads the parts of the tree that hold the names'
+    /// current scores and these new `scores`.
     pub(crate) fn warm_changes<'a>(
         &self,
         mut names: impl ExactSizeIterator<Item = &'a [u8]>,
@@ -221,8 +227,8 @@ impl Zset {
         before
     }
 
-    /// Sets the score of a name to `decide(previous score)`, unless that is `None`. Returns the previous score. O(log
-    /// n), O(n) in the compact form.
+    /// Sets the score of a name to the result of `decide`, which gets the previous score. Changes
+    /// nothing if the result is `None`. Returns the result. O(log n), O(n) in the compact form.
     ///
     /// # Panics
     /// If the score is NaN.
@@ -302,8 +308,9 @@ impl Zset {
         }
     }
 
-    /// Returns the ranks of the entries in a range of names, which is meaningful if all scores are equal. Otherwise
-    /// `backwards` may select different entries. O(log n), O(n) in the compact form.
+    /// Returns the ranks of the entries in a range of names. The result is meaningful only if all
+    /// scores are equal; otherwise it may depend on the form and on `backwards`. O(log n), O(n) in
+    /// the compact form.
     pub fn ranks_by_lex(&self, range: &LexRange<'_>, backwards: bool) -> Range<usize> {
         match &self.0 {
             _ if range.is_empty() => 0..0,
@@ -312,7 +319,7 @@ impl Zset {
         }
     }
 
-    /// Removes the entries of a range of ranks. O(k log n) for k entries.
+    /// Removes the entries of a range of ranks. O(k log n) for k entries, O(n) in the compact form.
     ///
     /// # Panics
     /// If the range exceeds the number of entries.
@@ -335,8 +342,8 @@ impl Zset {
         }
     }
 
-    /// Iterates over the entries of a range of ranks in order, or in reverse order if `backwards`; ignores ranks beyond
-    /// the last entry. O(log n), then O(1) per entry.
+    /// Iterates over the entries of a range of ranks in order, or in reverse order if `backwards`;
+    /// ignores ranks beyond the last entry. O(log n), then O(1) per entry.
     pub fn walk(&self, ranks: Range<usize>, backwards: bool) -> Walk<'_> {
         let end = ranks.end.min(self.len());
         let ranks = ranks.start.min(end)..end;
@@ -351,7 +358,8 @@ impl Zset {
         self.walk(0..self.len(), false)
     }
 
-    /// Iterates over the entries with scores from `min` to `max`, in order. O(log n), then O(1) per entry.
+    /// Iterates over the entries with scores from `min` to `max`, in order. O(log n), then O(1) per
+    /// entry.
     pub fn range_by_score(&self, min: f64, max: f64) -> Walk<'_> {
         self.walk(self.ranks_by_score(&ScoreRange::inclusive(min, max)), false)
     }

@@ -8,7 +8,7 @@ use std::ops::Range;
 use super::Db;
 use crate::keyspace::records::Id;
 use crate::time::NEVER;
-use crate::tree::{Slot, Sorted as _, Tree};
+use crate::tree::{Slot, Tree, TreeSlot as _};
 use crate::value::timer::Timer;
 use crate::value::{Kind, Value};
 

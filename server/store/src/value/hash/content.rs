@@ -1,4 +1,4 @@
-//! Hashes as the keyspace and snapshots see them.
+//! [`Content`] of hashes, and reading hashes from snapshots.
 
 use punctual_rdb::{Element, Encoder, Kind};
 use punctual_resp::Args;
@@ -10,7 +10,8 @@ use crate::value::content::{Content, Facts, LARGE, PREALLOC_MAX, Unreadable, mil
 use crate::value::digest::Digest;
 use crate::value::keyed::Keyed;
 
-/// Base of the deadlines of a large hash: the earliest deadline is not known without a look at all fields.
+/// Base from which a snapshot counts the deadlines of a large hash. A small hash uses its earliest
+/// deadline, which would need a pass over all fields here.
 const DEADLINE_BASE: i64 = 0;
 
 impl Content for Hash {
@@ -32,7 +33,7 @@ impl Content for Hash {
         self.len()
     }
 
-    /// Without the bytes of timers. O(fields).
+    /// Excludes the bytes of timers. O(fields).
     fn heap_bytes(&self) -> usize {
         match self {
             Self::Packed(packed) => packed.heap_bytes(),
@@ -116,7 +117,7 @@ impl Content for Hash {
     }
 }
 
-/// Returns a field's deadline as snapshots have it.
+/// Converts a field's deadline to the form of snapshots.
 fn deadline(ms: u64) -> Option<i64> {
     (ms != NEVER).then(|| millis(ms))
 }
@@ -139,10 +140,10 @@ impl Hash {
     }
 }
 
-/// A field that has been read: name, value and deadline.
+/// A field from a snapshot: name, value and deadline.
 type Read = (Vec<u8>, Vec<u8>, u64);
 
-/// Copies a field from a snapshot.
+/// Copies a field from a snapshot. `expire_ms` is in Unix ms.
 pub(crate) fn read_field(name: Element<'_>, value: Element<'_>, expire_ms: Option<i64>) -> Read {
     let owned = |element: Element<'_>| element.with_text(<[u8]>::to_vec);
     let deadline = expire_ms.map_or(NEVER, |ms| u64::try_from(ms).unwrap_or(0));

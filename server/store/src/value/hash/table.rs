@@ -17,9 +17,10 @@ use crate::value::text::Text;
 #[repr(align(64))]
 pub(crate) struct Field {
     hash: u32,
-    /// Index of the deadline's timer. Undefined without a deadline, or outside of a database.
+    /// Index of the deadline's timer. Meaningless if the field has no deadline or the hash is not
+    /// in a database.
     timer: u32,
-    /// Deadline in Unix ms; `u64::MAX` without a TTL.
+    /// Deadline in Unix ms; `u64::MAX` if the field has no deadline.
     deadline: u64,
     name: Text,
     pub(crate) value: Str,
@@ -45,7 +46,7 @@ impl Field {
         self.name.as_bytes()
     }
 
-    /// Returns the deadline in Unix ms; `u64::MAX` without a TTL.
+    /// Returns the deadline in Unix ms; `u64::MAX` if the field has no deadline.
     pub(crate) fn deadline(&self) -> u64 {
         self.deadline
     }
@@ -75,7 +76,8 @@ impl Field {
 pub struct Table {
     fields: Keyed<Field>,
     with_deadline: usize,
-    /// The hash has never exceeded the limits: it is a table only because of deadlines.
+    /// The hash has never exceeded the limits of a packed block: it is a table only because fields
+    /// have, or had, deadlines.
     pub(super) small: bool,
 }
 
@@ -113,7 +115,7 @@ impl Table {
         self.with_deadline
     }
 
-    /// Returns the index of the field with this name, due or not. O(1).
+    /// Returns the index of the field with this name, even if its deadline has passed. O(1).
     #[inline]
     pub(crate) fn find(&self, name: &[u8]) -> Option<u32> {
         self.fields.find(hash_of(name), name)
@@ -146,7 +148,7 @@ impl Table {
         &mut self.fields
     }
 
-    /// Returns a random field, due or not.
+    /// Returns the index of a random field, whose deadline may have passed.
     pub(crate) fn at_random(&self, random: impl FnMut(u32) -> u32) -> Option<u32> {
         self.fields.at_random(random)
     }
@@ -167,7 +169,7 @@ impl Table {
         );
     }
 
-    /// Sets a field's value, and removes its deadline unless `keep_deadline`. O(1) amortised.
+    /// Sets a field's value, and removes its deadline if `keep_deadline` is false. O(1) amortised.
     #[inline]
     pub(super) fn set(&mut self, name: &[u8], text: &[u8], keep_deadline: bool) -> Written {
         let hash = hash_of(name);
@@ -193,7 +195,8 @@ impl Table {
         Written::CREATED
     }
 
-    /// Sets a field's deadline and the timer armed for it. The field has no deadline, or one with the same timer.
+    /// Sets a field's deadline and the timer armed for it. The field has no deadline, or one with
+    /// the same timer.
     pub(crate) fn set_deadline(&mut self, id: u32, deadline: u64, timer: u32) {
         let field = self.fields.get_mut(id);
         self.with_deadline += usize::from(field.deadline == NEVER);
@@ -218,7 +221,8 @@ impl Table {
         field
     }
 
-    /// Arms a timer for each deadline: `arm` gets a field's index and deadline, and returns the timer.
+    /// Arms a timer for each deadline: `arm` gets a field's index and deadline, and returns the
+    /// timer.
     pub(crate) fn arm_all(&mut self, mut arm: impl FnMut(u32, u64) -> u32) {
         if self.with_deadline == 0 {
             return;

@@ -26,7 +26,7 @@ fn limits(entries: usize, value: usize) -> Limits {
     }
 }
 
-/// Names and values: short, long, and such that are kept as integers.
+/// Names and values: short texts, long texts, and texts that are stored as integers.
 fn word() -> impl Strategy<Value = Vec<u8>> {
     "[a-d]{0,3}|-?[0-9]{1,2}|[xy]{9,30}".prop_map(String::into_bytes)
 }
@@ -156,7 +156,7 @@ fn a_hash_takes_little_more_than_its_texts() {
         all.iter().map(|(n, v)| (&n[..], &v[..])),
         &Limits::default(),
     );
-    // Four bytes of count, then per pair the lengths and two bytes around each text.
+    // The count takes four bytes; each text of a pair takes its length and two bytes.
     assert_eq!(hash.heap_bytes(), 4 + 5 * (7 + 2 + 5 + 2));
     let all: Vec<_> = pairs(100_000).collect();
     let hash = Hash::of_pairs(

@@ -1,4 +1,5 @@
-//! Queues of jobs as the keyspace and snapshots see them. A snapshot has what the queue is, then each job.
+//! [`Content`] of queues of jobs, and reading queues from snapshots. A snapshot holds the queue's
+//! own fields, then each job.
 
 use punctual_rdb::{Encoder, Kind, Own, OwnParts, Source};
 
@@ -8,8 +9,8 @@ use crate::value::digest::Digest;
 use crate::value::keyed::{Element as _, hash_of};
 use crate::value::varint::{Input, write_number};
 
-/// The error of a queue whose parts are not understood.
-const DAMAGED: &str = "a queue of jobs that is not understood";
+/// Error for a queue with malformed parts.
+const DAMAGED: &str = "malformed queue of jobs";
 
 const MARKS: u8 = Facts::STAYS_EMPTY + Facts::ACTS + Facts::AWAITED + Facts::TIMED;
 
@@ -116,7 +117,7 @@ impl Jobs {
         to.own_part(out, &start);
     }
 
-    /// Reads the queue. O(bytes · log jobs).
+    /// Reads a queue from a snapshot. O(bytes · log jobs).
     ///
     /// # Errors
     /// [`Unreadable`].

@@ -1,73 +1,75 @@
-//! One job: a fixed part that changes with its state, and one boxed byte string with the rest.
+//! One job: a fixed part that changes with its state, and one boxed byte string.
 //!
-//! The bytes are the ID, the options that differ from the defaults, and the payload. [`Details`] is the same unpacked. A job as
-//! snapshots, DUMP and the log of changes have it is [`Job::write`]: so whoever reads one, also from outside, passes [`Job::read`].
+//! The byte string holds the ID, the options that differ from the defaults, and the payload.
+//! [`Details`] is its unpacked form. [`Job::write`] writes the form that snapshots, DUMP and the
+//! log of changes use, and [`Job::read`] validates and reads it.
 
 use crate::hash_table::Hash;
 use crate::value::keyed::{Element, hash_of};
 use crate::value::varint::{Input, write_number, write_text};
 
-/// The latest time.
+/// The latest time of a job, in Unix ms.
 pub const TIME_MAX: u64 = (1 << TIME_BITS) - 1;
 /// Number of bits of a time: enough for 8,900 years.
 pub(super) const TIME_BITS: u32 = 48;
-/// The greatest token: replies have signed numbers.
+/// Maximum ID or token: replies hold signed 64-bit numbers.
 pub(super) const NUMBER_MAX: u64 = i64::MAX as u64;
-/// Time that a worker has for a job by default.
+/// Default lease in milliseconds: the time that a worker has for a job.
 pub const LEASE_MS: u64 = 30_000;
-/// Number of attempts after the first by default.
+/// Default number of attempts after the first one.
 pub const RETRIES: u32 = 25;
-/// Longest ID.
+/// Maximum length of an ID in bytes.
 pub const ID_MAX: usize = 512;
-/// Longest text of an error that a job keeps.
+/// Maximum length in bytes of the error that a job keeps; longer errors are cut.
 pub const ERROR_MAX: usize = 1024;
 
-/// What a job is about to do.
+/// State of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum State {
-    /// Waits for its due time, `at`.
+    /// The job waits for its due time, `at`.
     Waiting,
-    /// Its due time, `at`, has come. Only a note of what is in which order: written as [`State::Waiting`].
+    /// The due time, `at`, has passed, and the job is in the order of priorities.
+    /// [`Job::write`] writes this state as [`State::Waiting`], because it follows from the time.
     Ready,
-    /// A worker has it until `at`.
+    /// A worker holds the job until `at`.
     Leased,
-    /// It has failed too often, at `at`.
+    /// The last attempt failed, at `at`.
     Dead,
-    /// It is done. Its ID is taken until `at`.
+    /// The job is done. The record stays, and with it the ID, until `at`.
     Done,
 }
 
 /// A job.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// The `place` of the ID's hash.
+    /// The [`place`](Hash::place) of the ID's hash.
     hash: u32,
     /// Number that orders jobs of the same priority and time.
     pub order: u32,
-    /// A time in unix ms; see [`State`].
+    /// A time in Unix ms; [`State`] determines its meaning.
     pub at: u64,
-    /// Names the worker that has the job; 0: none has it.
+    /// Token of the current lease; 0 if no worker holds the job.
     pub token: u64,
-    /// Number of attempts, the present one included.
+    /// Number of attempts, including the current one.
     pub attempt: u32,
-    /// The greatest is first.
+    /// Ready jobs with a higher priority come first.
     pub priority: i16,
-    /// What the job is about to do.
+    /// State of the job.
     pub state: State,
-    /// What every step needs to know of `bytes`, so that it need not unpack them.
+    /// Summary of the options in `bytes`, so that most steps need not unpack them.
     options: Options,
     bytes: Box<[u8]>,
 }
 
-/// Which options the bytes of a job have.
+/// Summary of the options in a job's byte string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Options {
-    /// All are the defaults.
+    /// All options have their default values.
     None,
-    /// Some, but no time of expiry.
+    /// An option differs from the default, and the job does not expire.
     Lasting,
-    /// Some, and a time of expiry.
+    /// The job has an expiry time, and possibly other options.
     Expiring,
 }
 
@@ -75,46 +77,47 @@ enum Options {
 pub(super) const JOB_BYTES: usize = size_of::<Option<Job>>();
 const _: () = assert!(JOB_BYTES == 48);
 
-/// Waiting time between two attempts: the base, doubled with each attempt, up to the maximum, less the jitter.
+/// Waiting time between two attempts: `base_ms` after the first attempt, doubled with each further
+/// attempt up to `max_ms`, and then shortened by a jitter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
-    /// After the first attempt.
+    /// Waiting time after the first attempt, in ms.
     pub base_ms: u64,
-    /// At most.
+    /// Maximum waiting time, in ms.
     pub max_ms: u64,
-    /// Up to this part of it is left out, in percent.
+    /// Maximum part of the waiting time that the jitter removes, in percent.
     pub jitter: u8,
 }
 
 /// The parts of a job that seldom change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Details<'a> {
-    /// Names the job in its queue.
+    /// Unique name of the job in its queue.
     pub id: &'a [u8],
-    /// Time that a worker has.
+    /// Duration of a lease in ms.
     pub lease_ms: u64,
-    /// Number of attempts after the first.
+    /// Maximum number of attempts after the first one.
     pub retries: u32,
-    /// Waiting time between attempts.
+    /// Waiting time between attempts; `None` for no waiting time.
     pub backoff: Option<Backoff>,
-    /// The job is removed at this time unless a worker has it.
+    /// Unix ms at which the job is removed if no worker holds it then.
     pub expires_ms: Option<u64>,
-    /// The record stays for this time after the job is done.
+    /// Milliseconds for which the record stays after the job is done.
     pub keep_ms: u64,
-    /// The ID stays taken until this time.
+    /// Unix ms until which the ID cannot be used again, even after the job is done.
     pub unique_ms: u64,
-    /// Queue that the job goes to when it is dead.
+    /// Dead-letter queue: the queue that the job moves to when its last attempt has failed.
     pub dead: Option<&'a [u8]>,
-    /// Queue that the job comes from, dead.
+    /// Queue from which the job moved to this dead-letter queue.
     pub from: Option<&'a [u8]>,
-    /// What the last failure was.
+    /// Error text of the last failed attempt.
     pub error: Option<&'a [u8]>,
-    /// What there is to do.
+    /// The work, as bytes that only clients interpret.
     pub payload: &'a [u8],
 }
 
 impl<'a> Details<'a> {
-    /// Returns a job's parts without options.
+    /// Returns the details of a job with default options.
     pub fn new(id: &'a [u8], payload: &'a [u8]) -> Self {
         Self {
             id,
@@ -152,7 +155,7 @@ impl<'a> Details<'a> {
             _ => 15 + texts.iter().flatten().map(|t| t.len() + 3).sum::<usize>(),
         };
         let head = if self.id.len() < 0x80 { 1 } else { 2 };
-        // Exact without options: such a job is not copied again.
+        // The capacity is exact without options, so `into_boxed_slice` does not copy.
         let mut out = Vec::with_capacity(head + self.id.len() + 1 + options + self.payload.len());
         write_text(&mut out, self.id);
         write_number(&mut out, parts);
@@ -242,7 +245,7 @@ impl<'a> Details<'a> {
     }
 }
 
-/// Bits of the parts that a job has.
+/// Bits of the optional parts that a job's byte string contains.
 mod part {
     pub(super) const LEASE: u64 = 1;
     pub(super) const RETRIES: u64 = 2;
@@ -262,7 +265,7 @@ impl Job {
         Self::hashed(hash_of(details.id), details, priority, at, order)
     }
 
-    /// As [`Job::new`], when the ID's hash is known.
+    /// Same as [`Job::new`], with the ID's hash, which the caller has computed.
     pub(super) fn hashed(
         hash: Hash,
         details: &Details<'_>,
@@ -284,7 +287,7 @@ impl Job {
         }
     }
 
-    /// Returns the parts that seldom change. O(options).
+    /// Unpacks the parts that seldom change. O(options).
     pub fn details(&self) -> Details<'_> {
         Details::unpack(&self.bytes).unwrap_or_else(|| Details::new(b"", b""))
     }
@@ -295,17 +298,18 @@ impl Job {
         (self.options, self.bytes) = details.pack();
     }
 
-    /// Returns whether there are options that differ from the defaults. O(1).
+    /// Returns whether an option differs from its default. O(1).
     pub fn has_options(&self) -> bool {
         self.options != Options::None
     }
 
-    /// Returns whether the job has a time of expiry. O(1).
+    /// Returns whether the job has an expiry time. O(1).
     pub fn may_expire(&self) -> bool {
         self.options == Options::Expiring
     }
 
-    /// Returns when the job expires. O(1) without options.
+    /// Returns the job's expiry time in Unix ms. O(1) if the job does not expire, otherwise
+    /// O(options).
     pub fn expires_ms(&self) -> Option<u64> {
         match self.options {
             Options::Expiring => self.details().expires_ms,
@@ -313,7 +317,7 @@ impl Job {
         }
     }
 
-    /// Returns the time that a worker has. O(1) without options.
+    /// Returns the duration of a lease in ms. O(1) without options.
     pub fn lease_ms(&self) -> u64 {
         match self.options {
             Options::None => LEASE_MS,
@@ -321,20 +325,20 @@ impl Job {
         }
     }
 
-    /// Returns what there is to do. O(1) without options.
+    /// Returns the payload. O(1) without options.
     pub fn payload(&self) -> &[u8] {
         if self.has_options() {
             return self.details().payload;
         }
         let mut from = Input(&self.bytes);
-        // The ID, and the number that says that there are no options.
+        // Skips the ID, and the 0 that stands for no options.
         let read = (from.text(), from.byte());
         debug_assert_eq!(read.1, Some(0));
         from.0
     }
 
-    /// Returns when the job is due again after its attempt has ended at `ended_ms`. A function of the job alone, jitter included:
-    /// whoever has the same job comes to the same time.
+    /// Returns the Unix ms at which the job is due again after an attempt that ended at `ended_ms`.
+    /// The result, jitter included, depends only on the job, so a replica computes the same time.
     pub fn due_after(&self, ended_ms: u64) -> u64 {
         let Some(backoff) = self.details().backoff else {
             return ended_ms;
@@ -347,12 +351,12 @@ impl Job {
         ended_ms.saturating_add(wait - (part >> 64) as u64)
     }
 
-    /// Returns whether the present attempt is the last.
+    /// Returns whether the current attempt is the last one.
     pub fn is_last_attempt(&self) -> bool {
         self.attempt > self.details().retries
     }
 
-    /// Appends the job.
+    /// Appends the job in the form that [`Job::read`] reads.
     pub fn write(&self, out: &mut Vec<u8>) {
         out.push(match self.state {
             State::Ready => State::Waiting as u8,
@@ -370,7 +374,7 @@ impl Job {
         out.extend_from_slice(&self.bytes);
     }
 
-    /// Reads what [`Job::write`] has written. Returns `None` if the bytes are no job.
+    /// Reads the bytes that [`Job::write`] writes. Returns `None` if they are malformed.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let mut from = Input(bytes);
         let state = match from.byte()? {
@@ -394,7 +398,7 @@ impl Job {
         Some(job)
     }
 
-    /// Returns the number of bytes outside of the page.
+    /// Returns the number of heap bytes, which are outside of the job's page.
     pub(super) fn heap_bytes(&self) -> usize {
         self.bytes.len()
     }
@@ -456,7 +460,7 @@ mod tests {
             let mut again = Vec::new();
             read.write(&mut again);
             assert_eq!(again, out);
-            // No part of it is a job, unless only the payload is shorter.
+            // A prefix without the whole head is not a job; with a shorter payload it is one.
             for len in 0..out.len() - details.payload.len() {
                 assert!(Job::read(&out[..len]).is_none(), "{len}");
             }

@@ -1,8 +1,9 @@
-//! A piece of a list: consecutive listpack entries with spare room on either side, or one large text.
+//! A piece of a list: consecutive listpack entries with spare room on either side, or one large
+//! text.
 //!
-//! Ground rules: `start..end` of the buffer holds `count` whole entries in order. Positions are byte offsets into
-//! [`Chunk::entries`]. A plain chunk is one text, which fills the buffer; it has no entries and a count of 1. Spare
-//! room makes a push O(length) at either end.
+//! Ground rules: `start..end` of the buffer holds `count` whole entries in order. Positions are
+//! byte offsets into [`Chunk::entries`]. A *plain* chunk holds one text, which fills the buffer; it
+//! has no entries and a count of 1. Spare room makes a push at either end O(length of the element).
 
 use std::ops::Range;
 
@@ -17,7 +18,7 @@ const STEP: usize = 16;
 /// Buffers smaller than this never shrink.
 const SHRINK_FROM: usize = 256;
 
-/// A piece of a list, in 32 bytes and its buffer.
+/// A piece of a list: a header of 32 bytes and a buffer.
 #[derive(Debug, Default)]
 pub(super) struct Chunk {
     bytes: Box<[u8]>,
@@ -87,7 +88,7 @@ impl Chunk {
         self.plain.then_some(&self.bytes)
     }
 
-    /// Returns the piece for a snapshot.
+    /// Returns the content for a snapshot.
     pub(super) fn piece(&self) -> Piece<'_> {
         match self.text() {
             Some(text) => Piece::Plain(text),
@@ -95,7 +96,7 @@ impl Chunk {
         }
     }
 
-    /// Returns the entries; a plain chunk has none.
+    /// Returns the entries; an empty slice for a plain chunk.
     #[inline]
     pub(super) fn entries(&self) -> &[u8] {
         &self.bytes[self.start as usize..self.end as usize]
@@ -115,8 +116,8 @@ impl Chunk {
 
     /// Returns true if a text of this length still fits into the piece.
     #[inline]
-    pub(super) fn takes(&self, text_len: usize, piece: PieceSize) -> bool {
-        !self.plain && piece.takes(self.len(), self.count(), text_len)
+    pub(super) fn takes(&self, text_len: usize, limit: PieceSize) -> bool {
+        !self.plain && limit.takes(self.len(), self.count(), text_len)
     }
 
     /// Returns the element at an end. O(1).
@@ -132,7 +133,7 @@ impl Chunk {
         found.map(|(element, _)| element)
     }
 
-    /// Returns the element with this number. O(number), from the nearer end.
+    /// Returns the element with this number. O(elements between it and the nearer end).
     pub(super) fn get(&self, number: usize) -> Option<Element<'_>> {
         match self.text() {
             Some(text) => Some(Element::of(text)),
@@ -140,8 +141,8 @@ impl Chunk {
         }
     }
 
-    /// Returns the start of the entry with this number, or the end of the last one for the count. O(number), from the
-    /// nearer end.
+    /// Returns the offset of the entry with this number, or the end of the entries if `number` is
+    /// the count. O(entries between it and the nearer end).
     #[inline]
     pub(super) fn offset(&self, number: usize) -> usize {
         let entries = self.entries();
@@ -160,18 +161,19 @@ impl Chunk {
         }
     }
 
-    /// Returns the range of the entry with this number. O(number), from the nearer end.
+    /// Returns the range of the entry with this number. O(entries between it and the nearer end).
     pub(super) fn range(&self, number: usize) -> Range<usize> {
         let start = self.offset(number);
         start..start + listpack::entry_len_at(self.entries(), start).unwrap_or_default()
     }
 
-    /// Pushes an element at an end; a buffer below `most` bytes may double up to that size. O(length) amortised.
+    /// Pushes an element at an end. A full buffer doubles, up to `bytes_max` bytes, or grows by as
+    /// much as the element requires. O(length) amortised.
     #[inline]
-    pub(super) fn push(&mut self, end: End, element: Element<'_>, most: usize) {
+    pub(super) fn push(&mut self, end: End, element: Element<'_>, bytes_max: usize) {
         let len = element.entry_len();
         if self.room(end) < len {
-            self.make_room(end, len, most);
+            self.make_room(end, len, bytes_max);
         }
         let place = match end {
             End::Head => {
@@ -196,16 +198,19 @@ impl Chunk {
         }
     }
 
-    /// Makes room at a side: moves the entries within the buffer or to a larger one.
+    /// Makes room for `need` bytes at a side: moves the entries within the buffer, or to a larger
+    /// buffer, which doubles up to `bytes_max` bytes.
     #[cold]
     #[inline(never)]
-    pub(super) fn make_room(&mut self, end: End, need: usize, most: usize) {
+    pub(super) fn make_room(&mut self, end: End, need: usize, bytes_max: usize) {
         let (len, capacity) = (self.len(), self.bytes.len());
         let total = len + need;
-        // A move costs O(entries), so it must gain room in proportion, unless the buffer has its largest size.
-        let stays = total <= capacity && (total + capacity / 4 <= capacity || capacity >= most);
+        // A move costs O(entries), so the entries stay in the buffer only if a quarter of it is
+        // still free afterwards, or if the buffer has its maximum size.
+        let stays =
+            total <= capacity && (total + capacity / 4 <= capacity || capacity >= bytes_max);
         let start = if stays {
-            // The other side keeps half, since elements may arrive there as well.
+            // Each side gets half of the free bytes, because the next push may be at either end.
             let half = (capacity - total) / 2;
             let start = match end {
                 End::Head => half + need,
@@ -215,7 +220,9 @@ impl Chunk {
                 .copy_within(self.start as usize..self.end as usize, start);
             start
         } else {
-            let capacity = total.max((2 * capacity).min(most)).next_multiple_of(STEP);
+            let capacity = total
+                .max((2 * capacity).min(bytes_max))
+                .next_multiple_of(STEP);
             let start = match end {
                 End::Head => capacity - len,
                 End::Tail => 0,
@@ -237,14 +244,15 @@ impl Chunk {
         self.end = (start + len) as u32;
     }
 
-    /// Releases spare room that no push will use, if it is large enough. O(bytes).
+    /// Releases spare room that is more than a sixteenth of the buffer. O(bytes).
     pub(super) fn trim(&mut self) {
         if !self.plain && (self.bytes.len() - self.len()) * 16 > self.bytes.len() {
             self.move_to(self.len(), 0);
         }
     }
 
-    /// Releases spare room when few entries are left. O(bytes), amortised over the removals.
+    /// Releases spare room if the entries fill at most an eighth of the buffer. O(bytes), amortised
+    /// over the removals.
     #[inline]
     pub(super) fn shrink(&mut self) {
         let (len, capacity) = (self.len(), self.bytes.len());
@@ -254,7 +262,8 @@ impl Chunk {
         }
     }
 
-    /// Removes `number` elements from an end without moving the others. O(number), from the nearer end.
+    /// Removes `number` elements from an end without moving the others. O(number), or O(elements
+    /// left) if fewer.
     #[inline]
     pub(super) fn drop_end(&mut self, end: End, number: usize) {
         if number >= self.count() {
@@ -277,8 +286,9 @@ impl Chunk {
         self.count = 0;
     }
 
-    /// Inserts an element before the entry at `at`, or at the end. O(bytes on the shorter side).
-    pub(super) fn insert(&mut self, at: usize, element: Element<'_>, most: usize) {
+    /// Inserts an element before the entry at `at`, or at the end. A full buffer may double up to
+    /// `bytes_max` bytes. O(bytes on the shorter side), O(bytes) if that side has no room.
+    pub(super) fn insert(&mut self, at: usize, element: Element<'_>, bytes_max: usize) {
         let (len, entry) = (self.len(), element.entry_len());
         let side = if at < len - at { End::Head } else { End::Tail };
         let side = if self.room(side) < entry {
@@ -287,7 +297,7 @@ impl Chunk {
             side
         };
         if self.room(side) < entry {
-            self.make_room(side, entry, most);
+            self.make_room(side, entry, bytes_max);
         }
         let (start, end) = (self.start as usize, self.end as usize);
         let place = match side {
@@ -321,8 +331,9 @@ impl Chunk {
         self.count -= 1;
     }
 
-    /// Replaces an entry with an element. O(1) if the lengths are equal, otherwise O(bytes on the shorter side).
-    pub(super) fn replace(&mut self, entry: Range<usize>, element: Element<'_>, most: usize) {
+    /// Replaces an entry with an element. O(1) if the lengths are equal, otherwise O(bytes on the
+    /// shorter side).
+    pub(super) fn replace(&mut self, entry: Range<usize>, element: Element<'_>, bytes_max: usize) {
         if entry.len() == element.entry_len() {
             let start = self.start as usize;
             listpack::write(
@@ -332,17 +343,17 @@ impl Chunk {
         } else {
             let at = entry.start;
             self.remove(entry);
-            self.insert(at, element, most);
+            self.insert(at, element, bytes_max);
         }
     }
 
-    /// Removes at most `most` elements with this text, from an end on. Returns their number. `found` is scratch space.
-    /// O(entries).
+    /// Removes at most `count_max` elements with this text, from an end on. Returns their number.
+    /// `found` is scratch space. O(entries).
     pub(super) fn remove_all(
         &mut self,
         text: &[u8],
         from: End,
-        most: usize,
+        count_max: usize,
         found: &mut Vec<Range<usize>>,
     ) -> usize {
         if let Some(own) = self.text() {
@@ -353,8 +364,8 @@ impl Chunk {
             return usize::from(same);
         }
         found.clear();
-        self.find_all(text, from, most, found);
-        // Moves each run of kept entries towards the front, once.
+        self.find_all(text, from, count_max, found);
+        // Moves each run of entries that stay towards the front, once.
         let start = self.start as usize;
         let mut to = found.first().map_or(self.len(), |first| first.start);
         for (i, gap) in found.iter().enumerate() {
@@ -376,13 +387,14 @@ impl Chunk {
         }
     }
 
-    /// Collects the ranges of at most `most` entries with this text, from an end on, in ascending order.
-    fn find_all(&self, text: &[u8], from: End, most: usize, found: &mut Vec<Range<usize>>) {
+    /// Collects the ranges of at most `count_max` entries with this text, from an end on, in
+    /// ascending order.
+    fn find_all(&self, text: &[u8], from: End, count_max: usize, found: &mut Vec<Range<usize>>) {
         let entries = self.entries();
         match from {
             End::Head => {
                 let mut at = 0;
-                while found.len() < most
+                while found.len() < count_max
                     && let Some((start, end)) = listpack::find(entries, at, text, 0)
                 {
                     found.push(start..end);
@@ -392,7 +404,7 @@ impl Chunk {
             End::Tail => {
                 let wanted = Element::of(text);
                 let mut end = entries.len();
-                while found.len() < most
+                while found.len() < count_max
                     && let Some((element, start)) = listpack::prev(entries, end)
                 {
                     if element == wanted {

@@ -1,8 +1,9 @@
-//! Lists as the keyspace and snapshots see them. A snapshot walks piece by piece while the list changes.
+//! [`Content`] of lists, and reading lists from snapshots. A snapshot walks piece by piece while
+//! the list changes.
 //!
-//! [`UnwrittenPieces`] has the numbers of the pieces that have not changed, and copies of the other pieces. Every change
-//! of a piece calls [`List::before_change`] first. An inserted or removed piece shifts the numbers of the pieces after
-//! it. Early copies cost the memory of the pieces that changed.
+//! [`UnwrittenPieces`] has the numbers of the pieces that are to be written and have not changed,
+//! and copies of the pieces that have. Every change of a piece calls [`List::before_change`] first.
+//! An inserted or removed piece shifts the numbers of the pieces after it.
 
 use punctual_rdb::{Encoder, Kind, Node, Nodes, Source};
 
@@ -18,7 +19,7 @@ impl Content for List {
         Facts::new("list", 1, Facts::AWAITED)
     }
 
-    /// `listpack` for one small piece, otherwise `quicklist`.
+    /// Returns `listpack` for one small piece, otherwise `quicklist`.
     fn encoding(&self) -> &'static str {
         match self.rest {
             None => "listpack",
@@ -124,12 +125,12 @@ impl List {
         Ok(list)
     }
 
-    /// Returns whether a snapshot has not reached the end.
+    /// Returns whether a snapshot's walk is in progress.
     pub(crate) fn is_walked(&self) -> bool {
         self.rest.as_ref().is_some_and(|rest| rest.walk.is_some())
     }
 
-    /// Keeps a piece for the snapshot before it changes.
+    /// Copies a piece for the snapshot's walk, if there is one, before the piece changes.
     #[inline]
     pub(super) fn before_change(&mut self, number: usize) {
         if self.is_walked() {
@@ -137,7 +138,7 @@ impl List {
         }
     }
 
-    /// Keeps the piece at an end for the snapshot before the piece changes.
+    /// Same as [`List::before_change`], for the piece at an end.
     #[inline]
     pub(super) fn before_change_at(&mut self, end: End) {
         if self.is_walked() {

@@ -1,4 +1,5 @@
-//! Changes in the middle of a list: a piece that grows too large is split, small neighbours are joined.
+//! Changes in the middle of a list: a piece that grows too large is split, small neighbours are
+//! joined.
 
 use punctual_rdb::listpack::Element;
 
@@ -8,51 +9,52 @@ use super::search::Position;
 use super::{End, List};
 
 impl List {
-    /// Inserts an element before (towards the head) or after another one. O(bytes of a piece), and O(pieces) for a
-    /// split.
-    pub fn insert(&mut self, beside: &Position, side: End, text: &[u8], piece: PieceSize) {
-        self.grow_for(text, piece);
+    /// Inserts an element beside another one: before it if `side` is the head, after it if `side`
+    /// is the tail. O(bytes of a piece) plus O(pieces) for a split.
+    pub fn insert(&mut self, beside: &Position, side: End, text: &[u8], limit: PieceSize) {
+        self.grow_for(text, limit);
         let at = match side {
             End::Head => beside.entry.start,
             End::Tail => beside.entry.end,
         };
-        self.insert_at(beside.chunk, at, text, piece);
+        self.insert_at(beside.chunk, at, text, limit);
     }
 
-    /// Replaces the element at `index`. Returns false if there is none. O(pieces before it), from the nearer end, and
-    /// O(bytes of a piece).
-    pub fn set(&mut self, index: usize, text: &[u8], piece: PieceSize) -> bool {
+    /// Replaces the element at `index`. Returns false if `index` is out of range. O(pieces between
+    /// it and the nearer end) plus O(bytes of a piece).
+    pub fn set(&mut self, index: usize, text: &[u8], limit: PieceSize) -> bool {
         let Some((number, within)) = self.locate(index) else {
             return false;
         };
-        self.grow_for(text, piece);
+        self.grow_for(text, limit);
         let element = Element::of(text);
-        let large = piece.is_large(text.len());
+        let large = limit.is_large(text.len());
         let chunk = self.chunk(number);
         if large && chunk.count() == 1 || chunk.text().is_some() {
-            let new = alone(element, text, piece);
+            let new = alone(element, text, limit);
             self.change(number, |chunk| *chunk = new);
         } else {
             let entry = chunk.range(within);
             let len = chunk.len() - entry.len() + element.entry_len();
-            let fits = chunk.count() == 1 || piece.holds(len, chunk.count());
+            let fits = chunk.count() == 1 || limit.holds(len, chunk.count());
             if self.rest.is_none() || (fits && !large) {
                 self.change(number, |chunk| {
-                    chunk.replace(entry, element, piece.bytes());
+                    chunk.replace(entry, element, limit.bytes());
                 });
             } else {
                 let at = entry.start;
                 self.change(number, |chunk| chunk.remove(entry));
-                self.insert_at(number, at, text, piece);
+                self.insert_at(number, at, text, limit);
             }
         }
-        self.join_around(number, piece);
-        self.shrink(piece);
+        self.join_around(number, limit);
+        self.shrink(limit);
         true
     }
 
-    /// Removes at most `most` elements with this text, from an end on. Returns their number. O(elements).
-    pub fn remove(&mut self, text: &[u8], from: End, most: usize, piece: PieceSize) -> usize {
+    /// Removes at most `count_max` elements with this text, from an end on. Returns their number.
+    /// O(elements).
+    pub fn remove(&mut self, text: &[u8], from: End, count_max: usize, limit: PieceSize) -> usize {
         let mut found = Vec::new();
         let mut removed = 0;
         let (mut touched, mut last) = (0, 0);
@@ -66,14 +68,14 @@ impl List {
                 continue;
             }
             let here = self.change(number, |chunk| {
-                chunk.remove_all(text, from, most - removed, &mut found)
+                chunk.remove_all(text, from, count_max - removed, &mut found)
             });
             if here > 0 {
                 touched += 1;
                 last = number;
                 removed += here;
             }
-            if removed == most {
+            if removed == count_max {
                 break;
             }
         }
@@ -82,32 +84,32 @@ impl List {
             1 if self.chunk(last).count() == 0 => {
                 self.remove_chunk(last);
                 if last > 0 {
-                    self.join(last - 1, piece);
+                    self.join(last - 1, limit);
                 }
             }
-            1 => self.join_around(last, piece),
-            _ => self.rebuild(piece),
+            1 => self.join_around(last, limit),
+            _ => self.rebuild(limit),
         }
-        self.shrink(piece);
+        self.shrink(limit);
         removed
     }
 
-    /// Converts a `listpack` to a `quicklist` if it has no room for another text.
-    fn grow_for(&mut self, text: &[u8], piece: PieceSize) {
+    /// Converts a `listpack` to a `quicklist` if it has no room for this text.
+    fn grow_for(&mut self, text: &[u8], limit: PieceSize) {
         let (len, count) = (self.first.len() + text.len(), self.first.count() + 1);
-        if self.rest.is_none() && !piece.holds(len, count) {
+        if self.rest.is_none() && !limit.holds(len, count) {
             self.become_quicklist();
         }
     }
 
-    /// Inserts an element at `at` of a piece: into the piece if it has room, else into a neighbour, else between two
-    /// halves.
-    fn insert_at(&mut self, number: usize, at: usize, text: &[u8], piece: PieceSize) {
+    /// Inserts an element at offset `at` of a piece. If the piece has no room, the element goes
+    /// into a neighbour or, in the middle of the piece, between its two halves.
+    fn insert_at(&mut self, number: usize, at: usize, text: &[u8], limit: PieceSize) {
         let element = Element::of(text);
-        let most = piece.bytes();
+        let bytes_max = limit.bytes();
         let chunk = self.chunk(number);
-        if self.rest.is_none() || chunk.takes(text.len(), piece) {
-            return self.change(number, |chunk| chunk.insert(at, element, most));
+        if self.rest.is_none() || chunk.takes(text.len(), limit) {
+            return self.change(number, |chunk| chunk.insert(at, element, bytes_max));
         }
         let at_start = at == 0;
         let at_end = at
@@ -116,29 +118,31 @@ impl List {
             } else {
                 chunk.len()
             };
-        if at_start && number > 0 && self.chunk(number - 1).takes(text.len(), piece) {
-            return self.change(number - 1, |chunk| chunk.push(End::Tail, element, most));
+        if at_start && number > 0 && self.chunk(number - 1).takes(text.len(), limit) {
+            return self.change(number - 1, |chunk| {
+                chunk.push(End::Tail, element, bytes_max)
+            });
         }
         let next = number + 1;
-        if at_end && next < self.chunk_count() && self.chunk(next).takes(text.len(), piece) {
-            return self.change(next, |chunk| chunk.push(End::Head, element, most));
+        if at_end && next < self.chunk_count() && self.chunk(next).takes(text.len(), limit) {
+            return self.change(next, |chunk| chunk.push(End::Head, element, bytes_max));
         }
         if at_start || at_end {
             let place = if at_start { number } else { next };
-            self.insert_chunk(place, alone(element, text, piece));
+            self.insert_chunk(place, alone(element, text, limit));
             return;
         }
         let right = self.change(number, |chunk| chunk.split_off(at));
         self.insert_chunk(next, right);
-        if self.chunk(number).takes(text.len(), piece) {
-            self.change(number, |chunk| chunk.push(End::Tail, element, most));
-        } else if self.chunk(next).takes(text.len(), piece) {
-            self.change(next, |chunk| chunk.push(End::Head, element, most));
+        if self.chunk(number).takes(text.len(), limit) {
+            self.change(number, |chunk| chunk.push(End::Tail, element, bytes_max));
+        } else if self.chunk(next).takes(text.len(), limit) {
+            self.change(next, |chunk| chunk.push(End::Head, element, bytes_max));
         } else {
-            self.insert_chunk(next, alone(element, text, piece));
+            self.insert_chunk(next, alone(element, text, limit));
         }
-        self.join_around(next, piece);
-        self.join_around(number, piece);
+        self.join_around(next, limit);
+        self.join_around(number, limit);
     }
 
     /// Changes a piece and updates the element count.
@@ -183,21 +187,21 @@ impl List {
     }
 
     /// Joins a piece with its neighbours if they are small.
-    fn join_around(&mut self, number: usize, piece: PieceSize) {
-        self.join(number, piece);
+    fn join_around(&mut self, number: usize, limit: PieceSize) {
+        self.join(number, limit);
         if number > 0 {
-            self.join(number - 1, piece);
+            self.join(number - 1, limit);
         }
     }
 
-    /// Joins a piece with the next one if both together are at most half a piece, so that the result is not soon split
-    /// again. O(pieces) for a join.
-    fn join(&mut self, number: usize, piece: PieceSize) {
+    /// Joins a piece with the next one if both together are at most half a piece, so that the
+    /// result is not soon split again. O(pieces) for a join.
+    fn join(&mut self, number: usize, limit: PieceSize) {
         if number + 1 >= self.chunk_count() {
             return;
         }
         let (left, right) = (self.chunk(number), self.chunk(number + 1));
-        if !are_joined(left, right, piece) {
+        if !are_joined(left, right, limit) {
             return;
         }
         let right = right.clone();
@@ -206,7 +210,7 @@ impl List {
     }
 
     /// Removes empty pieces and joins small neighbours in the whole list. O(pieces).
-    fn rebuild(&mut self, piece: PieceSize) {
+    fn rebuild(&mut self, limit: PieceSize) {
         for number in 0..self.chunk_count() {
             self.before_change(number);
         }
@@ -222,7 +226,7 @@ impl List {
                 continue;
             }
             let last = self.chunk_count() - 1;
-            if !self.is_empty() && are_joined(self.chunk(last), &chunk, piece) {
+            if !self.is_empty() && are_joined(self.chunk(last), &chunk, limit) {
                 self.change(last, |last| last.append(&chunk));
             } else {
                 self.add_chunk(End::Tail, chunk);
@@ -232,17 +236,17 @@ impl List {
 }
 
 /// Returns true if two neighbours are small enough to be joined.
-fn are_joined(left: &Chunk, right: &Chunk, piece: PieceSize) -> bool {
+fn are_joined(left: &Chunk, right: &Chunk, limit: PieceSize) -> bool {
     let (len, count) = (left.len() + right.len(), left.count() + right.count());
     left.text().is_none()
         && right.text().is_none()
-        && piece.holds(len, count)
-        && piece.half_holds(len, count)
+        && limit.holds(len, count)
+        && limit.half_holds(len, count)
 }
 
 /// Creates a piece of one element.
-fn alone(element: Element<'_>, text: &[u8], piece: PieceSize) -> Chunk {
-    if piece.is_large(text.len()) {
+fn alone(element: Element<'_>, text: &[u8], limit: PieceSize) -> Chunk {
+    if limit.is_large(text.len()) {
         Chunk::plain(text)
     } else {
         Chunk::single(element)

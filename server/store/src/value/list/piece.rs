@@ -1,4 +1,5 @@
-//! The size limit of a list's pieces: Redis's `list-max-listpack-size`, counted as Redis counts.
+//! The size limit of a list's pieces: Redis's `list-max-listpack-size`, with Redis's way to count
+//! bytes.
 
 /// Bytes of a listpack around its entries.
 const LISTPACK_OVERHEAD: usize = 7;
@@ -6,10 +7,10 @@ const LISTPACK_OVERHEAD: usize = 7;
 /// Redis's estimate of an entry's bytes beyond its text.
 const ENTRY_OVERHEAD: usize = 8;
 
-/// Byte limit of a piece with several elements when the limit is a number of elements.
+/// Limit of a piece in bytes when the directive limits the number of elements.
 const COUNTED_BYTES_MAX: usize = 8192;
 
-/// The largest piece.
+/// The size limit of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PieceSize {
     /// Limit in bytes of the listpack, including its header.
@@ -19,8 +20,8 @@ pub struct PieceSize {
 }
 
 impl PieceSize {
-    /// Creates the limit from the directive: a number of elements if positive, otherwise 4 KiB for -1 up to 64 KiB for
-    /// -5.
+    /// Creates the limit from the directive: a number of elements if positive, otherwise 4 KiB for
+    /// -1 up to 64 KiB for -5.
     #[inline]
     pub const fn of(directive: i64) -> Self {
         if directive >= 0 {
@@ -42,7 +43,7 @@ impl PieceSize {
         }
     }
 
-    /// Returns the largest number of bytes of a piece.
+    /// Returns the limit in bytes.
     #[inline]
     pub const fn bytes(self) -> usize {
         self.bytes
@@ -60,8 +61,8 @@ impl PieceSize {
         entries_len.saturating_add(LISTPACK_OVERHEAD) <= self.bytes && count <= self.count
     }
 
-    /// Returns true if `count` entries of `entries_len` bytes in total are at most half a piece. A limit in elements
-    /// ignores the bytes.
+    /// Returns true if `count` entries of `entries_len` bytes in total are at most half the limit.
+    /// If the directive limits the number of elements, the bytes are ignored.
     #[inline]
     pub const fn half_holds(self, entries_len: usize, count: usize) -> bool {
         if self.count == usize::MAX {
@@ -71,7 +72,8 @@ impl PieceSize {
         }
     }
 
-    /// Returns true if a piece of `count` entries and `entries_len` bytes has room for another text of this length.
+    /// Returns true if a piece of `count` entries and `entries_len` bytes has room for another text
+    /// of this length.
     #[inline]
     pub const fn takes(self, entries_len: usize, count: usize, text_len: usize) -> bool {
         !self.is_large(text_len) && self.holds(entries_len + text_len + ENTRY_OVERHEAD, count + 1)

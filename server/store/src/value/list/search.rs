@@ -1,4 +1,4 @@
-//! The search for a text. Skips entries of a different length without reading them.
+//! The search for a text. It skips entries of a different length without reading their text.
 
 use std::ops::Range;
 
@@ -34,24 +34,24 @@ impl List {
         None
     }
 
-    /// Visits the indices of the elements with this text among the first `most` elements from an end on, in that order,
-    /// until `visit` returns false. O(elements).
+    /// Visits the indices of the elements with this text, in order from an end on, until `visit`
+    /// returns false. Compares at most `count_max` elements. O(elements).
     pub fn each_match(
         &self,
         text: &[u8],
         from: End,
-        most: usize,
+        count_max: usize,
         mut visit: impl FnMut(usize) -> bool,
     ) {
         let mut passed = 0;
         match from {
             End::Head => {
                 for chunk in self.chunks() {
-                    if passed >= most {
+                    if passed >= count_max {
                         return;
                     }
                     let all = each_in(chunk, text, |number| {
-                        passed + number < most && visit(passed + number)
+                        passed + number < count_max && visit(passed + number)
                     });
                     if !all {
                         return;
@@ -63,7 +63,7 @@ impl List {
                 let len = self.len();
                 let mut numbers = Vec::new();
                 for chunk in self.chunks().rev() {
-                    if passed >= most {
+                    if passed >= count_max {
                         return;
                     }
                     numbers.clear();
@@ -74,7 +74,7 @@ impl List {
                     let first = len - passed - chunk.count();
                     for number in numbers.iter().rev() {
                         let index = first + number;
-                        if len - index > most || !visit(index) {
+                        if len - index > count_max || !visit(index) {
                             return;
                         }
                     }
@@ -85,7 +85,8 @@ impl List {
     }
 }
 
-/// Visits the numbers of the elements with this text in a piece. Returns false as soon as `visit` does.
+/// Visits the numbers of the elements with this text in a piece. Stops and returns false when
+/// `visit` returns false.
 fn each_in(chunk: &Chunk, text: &[u8], mut visit: impl FnMut(usize) -> bool) -> bool {
     if let Some(own) = chunk.text() {
         return own != text || visit(0);

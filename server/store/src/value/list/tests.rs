@@ -38,7 +38,8 @@ fn check(list: &List, piece: PieceSize) {
             oversize.push(chunk.len());
         }
     }
-    // Redis ignores the overhead of the texts of one command while the list is one small piece.
+    // As in Redis, the overhead of the entries that one command adds does not count while the list
+    // is one small piece.
     assert!(
         oversize.len() <= 1 && oversize.iter().all(|len| *len <= 2 * piece.bytes()),
         "{oversize:?}"
@@ -65,7 +66,8 @@ fn end() -> impl Strategy<Value = End> {
     prop_oneof![Just(End::Head), Just(End::Tail)]
 }
 
-/// Mostly short texts with many duplicates, and sometimes one above the limit of a small piece or of any piece.
+/// Mostly short texts with many duplicates, and sometimes a text that is larger than a small piece
+/// or than any piece.
 fn element() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         6 => "[a-d]".prop_map(String::into_bytes),
@@ -258,7 +260,7 @@ fn the_encoding_equals_that_of_redis() {
     let piece = PieceSize::of(-2);
     let mut list = List::new();
     assert_eq!(list.encoding(), "listpack");
-    // An entry takes 12 bytes, of which Redis counts 10 before it has pushed them.
+    // An entry takes 12 bytes, of which Redis counts 10 before it pushes the entry.
     for _ in 0..681 {
         push(&mut list, End::Tail, b"0123456789", piece);
     }

@@ -13,7 +13,8 @@ pub struct Walk<'a> {
     /// Number of the piece that contains `entries`.
     number: usize,
     entries: &'a [u8],
-    /// Start of the next entry, or its end when iterating towards the head.
+    /// Offset of the next entry: its start when iterating towards the tail, its end when iterating
+    /// towards the head.
     at: usize,
     /// The element of a plain piece, until it is returned.
     text: Option<&'a [u8]>,
@@ -25,8 +26,8 @@ impl List {
         self.walk(0, End::Tail)
     }
 
-    /// Iterates towards an end from the element at `index` on; returns an empty iterator if there is none. O(pieces
-    /// before it), from the nearer end, and O(elements of a piece).
+    /// Iterates towards an end from the element at `index` on. Returns an empty iterator if `index`
+    /// is out of range. O(pieces between it and the nearer end) plus O(elements of a piece).
     pub fn walk(&self, index: usize, towards: End) -> Walk<'_> {
         let mut walk = Walk {
             list: self,
@@ -67,7 +68,8 @@ impl<'a> Walk<'a> {
         };
     }
 
-    /// Returns the next element after the piece's entries.
+    /// Returns the next element when the entries of the current piece are used up: a plain piece's
+    /// text, or the first element of the next piece.
     #[cold]
     fn after(&mut self) -> Option<Element<'a>> {
         if let Some(text) = self.text.take() {

@@ -1,4 +1,4 @@
-//! Sets as the keyspace and snapshots see them.
+//! [`Content`] of sets, and reading sets from snapshots.
 
 use punctual_rdb::{Encoder, Kind, Members, Source};
 use punctual_resp::Args;
@@ -90,7 +90,7 @@ impl Content for Set {
 }
 
 impl Set {
-    /// Reads the members of a set. Returns an empty set if there are none. O(bytes).
+    /// Reads the members of a set, possibly 0 members. O(bytes).
     pub(crate) fn read<S: Source>(mut members: Members<'_, S>, limits: &Limits) -> Read<Self, S> {
         let about = members.remaining().min(PREALLOC_MAX) as usize;
         let mut set = None;

@@ -1,13 +1,15 @@
-//! Integers in ascending order, each as wide as the widest one requires: Redis's intset, byte for byte.
+//! Integers in ascending order, all as wide as the widest integer requires, in the format of
+//! Redis's intset.
 //!
-//! The header has two little-endian words, the width in bytes (2, 4 or 8) and the count. The little-endian integers
-//! follow. The width grows when an integer requires it, and never shrinks.
+//! The header is two little-endian words of four bytes: the width in bytes (2, 4 or 8) and the
+//! count. The little-endian integers follow. The width grows when an integer requires it, and never
+//! shrinks.
 
 use std::fmt;
 
 use punctual_rdb::Intset;
 
-/// Size of width and count.
+/// Size of the header in bytes.
 const HEADER: usize = 8;
 
 /// Ascending integers in one block of exact size.
@@ -110,7 +112,8 @@ impl Ints {
         (!self.is_empty()).then(|| (self.get(0), self.get(self.len() - 1)))
     }
 
-    /// Returns the position of `value`, or the position to insert it at as an error. O(log n); O(1) beyond either end.
+    /// Returns the position of `value`, or as an error the position to insert it at. O(log n), O(1)
+    /// if `value` is below the smallest or above the largest integer.
     #[inline]
     pub fn search(&self, value: i64) -> Result<usize, usize> {
         let Some((first, last)) = self.ends() else {
@@ -142,7 +145,7 @@ impl Ints {
     pub fn insert(&mut self, at: usize, value: i64) {
         let width = self.width();
         if width_of(value) > width {
-            // Wider than all others, so it lies beyond either end.
+            // A wider integer than all others is the new smallest or largest.
             let (before, after) = if value < 0 {
                 (Some(value), None)
             } else {

@@ -1,6 +1,6 @@
 //! Random members, all with equal probability.
 //!
-//! `random` returns a uniformly distributed number below its argument.
+//! The parameter `random` of each method returns a uniformly distributed number below its argument.
 
 use punctual_rdb::listpack::Element;
 
@@ -10,8 +10,8 @@ use crate::random::drawn;
 use crate::value::keyed::Element as _;
 use crate::value::packed::Packed;
 
-/// Selects `count` of a known number of items in one pass, each selection with equal probability (Knuth, "The Art of
-/// Computer Programming", 3.4.2, algorithm S).
+/// Selects `wanted` of `remaining` items in one pass, each possible selection with the same
+/// probability (Knuth, "The Art of Computer Programming", 3.4.2, algorithm S).
 struct Selection<R> {
     remaining: usize,
     wanted: usize,
@@ -29,8 +29,8 @@ impl<R: FnMut(u32) -> u32> Selection<R> {
 }
 
 impl Set {
-    /// Returns a random member and its position. O(1) on average, O(members / 256) in a table that has lost nearly all
-    /// its members, O(bytes) in a listpack.
+    /// Returns a random member and its position. O(1) on average, O(members / 256) in a table that
+    /// has lost nearly all its members, O(bytes) in a listpack.
     pub fn pick(&self, mut random: impl FnMut(u32) -> u32) -> Option<(Spot, Element<'_>)> {
         if self.is_empty() {
             return None;
@@ -52,8 +52,8 @@ impl Set {
         }
     }
 
-    /// Visits `count` distinct random members, or all if there are not more. The order is arbitrary but not random.
-    /// O(count) in a table, O(members) in compact forms.
+    /// Visits `count` distinct random members, or all members if there are at most `count`. The
+    /// order is arbitrary but not random. O(count) in a table, O(members) in compact forms.
     pub fn sample<'a>(
         &'a self,
         count: usize,
@@ -63,7 +63,7 @@ impl Set {
         if let View::Table(table) = self.view()
             && count < self.len() / 3
         {
-            // Repeats are rare here.
+            // Less than a third of the members is wanted, so most draws are new members.
             let members = table.members();
             let mut selected = drawn(count);
             while selected.len() < count
@@ -83,8 +83,8 @@ impl Set {
         self.iter().filter(|_| draw.select_next()).for_each(visit);
     }
 
-    /// Removes `count` random members and visits them in no particular order. A table with few members left may become
-    /// compact. O(count) in a table, O(members) in compact forms.
+    /// Removes `count` random members and visits them in no particular order. A table may become
+    /// compact if few members are left. O(count) in a table, O(members) in compact forms.
     ///
     /// # Panics
     /// If the set has no more than `count` members.
@@ -96,7 +96,7 @@ impl Set {
         mut visit: impl FnMut(Element<'_>),
     ) {
         let len = self.len();
-        assert!(count < len, "some members stay");
+        assert!(count < len, "count is below the number of members");
         let stay = len - count;
         let mut draw = Selection {
             remaining: len,
@@ -124,7 +124,7 @@ impl Set {
                 }
                 *entries = Packed::from_entries(&kept, stay);
             }
-            // A snapshot's walk is in the table, which must stay.
+            // During a snapshot's walk, which the table holds, the table must stay.
             ViewMut::Table(table) if stay * 5 > count || table.members().is_walked() => {
                 for _ in 0..count {
                     let id = table.members().at_random(&mut random);
@@ -132,7 +132,7 @@ impl Set {
                     visit(Element::Bytes(member.name()));
                 }
             }
-            // Most members are removed: selecting the rest is less work.
+            // Most members are removed: selecting the members that stay is less work.
             ViewMut::Table(table) => {
                 let mut staying = Self::default();
                 for _ in 0..stay {

@@ -43,7 +43,7 @@ impl Table {
         &mut self.members
     }
 
-    /// Adds an absent member. O(length) amortised.
+    /// Adds a member that is not present. O(length) amortised.
     #[inline]
     pub(super) fn add(&mut self, hash: Hash, member: &[u8]) {
         let text = Text::new(member);
@@ -58,7 +58,7 @@ impl Table {
         );
     }
 
-    /// Adds a member unless it is present. O(length) amortised.
+    /// Adds a member; does nothing if it is present. O(length) amortised.
     pub(super) fn insert(&mut self, member: &[u8]) {
         let hash = hash_of(member);
         if self.members.find(hash, member).is_none() {

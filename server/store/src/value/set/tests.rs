@@ -52,7 +52,8 @@ fn member() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// Returns Redis's name of the form after adding `member` to a set in `form`; `len` includes it.
+/// Returns Redis's name of the form of a set after adding `member` to it. Before, the set had the
+/// form `form`; `len` is the number of members afterwards.
 fn form_after(form: &'static str, member: &[u8], len: usize, longest_int: usize) -> &'static str {
     let int = parse_i64(member).is_some();
     let fits = len <= LIMITS.set_entries && member.len() <= LIMITS.set_value;
@@ -161,8 +162,8 @@ fn a_table_of_few_integers_converts_to_ints() {
     assert_eq!(set.encoding(), "hashtable", "a member is not an integer");
 }
 
-/// Checks that each of `len` items was drawn about equally often, within 6 standard deviations: a fair draw fails about
-/// once in 10^7 runs.
+/// Checks that each of `len` items was drawn about equally often, within 6 standard deviations: a
+/// fair draw fails about once in 10^7 runs.
 fn assert_uniform(counts: &BTreeMap<Vec<u8>, u32>, len: usize, draws: u32) {
     let chance = 1.0 / len as f64;
     let mean = f64::from(draws) * chance;

@@ -1,29 +1,30 @@
-//! Streams as the keyspace and snapshots see them.
+//! [`Content`] of streams, and reading streams from snapshots.
 
 use punctual_rdb::stream::Block;
 use punctual_rdb::{Element, Encoder, Kind, Source};
 use punctual_rdb::{Parts, StreamPart};
 
-use super::settings::Aside;
+use super::settings::Extras;
 use super::{Group, Id, Pending, Stream};
 use crate::unwritten::{Next, UnwrittenPieces};
 use crate::value::content::{Content, DROPPED_MAX, Facts, LARGE_PIECES, Read, Unreadable, millis};
 use crate::value::digest::Digest;
 
-/// The kind of record that is written; redis-server 7.0 reads it.
+/// The kind under which snapshots write streams; redis-server 7.0 can read it.
 const KIND: Kind = Kind::Stream2;
 
-/// Number of allocations of a stream above which it is dropped after the turn, as in Redis.
+/// A removed stream with more allocations is dropped after the turn, on another thread. Redis has
+/// the same limit.
 const ALLOCATIONS_MAX: usize = 64;
 
-/// The error of a stream whose entry was delivered more often than can be counted here.
+/// Error for a pending entry whose delivery count does not fit into 32 bits.
 const DELIVERIES: &str = "more than 4294967295 deliveries of a stream's entry";
 
 /// A snapshot's walk through a stream.
 #[derive(Debug)]
 pub(super) struct SnapshotWalk {
     blocks: UnwrittenPieces<Block>,
-    /// Encoded totals and groups.
+    /// Encoded totals and groups, which follow the blocks.
     rest: Vec<u8>,
 }
 
@@ -48,13 +49,13 @@ impl Content for Stream {
             .iter()
             .map(|(name, group)| name.len() + size_of::<(Box<[u8]>, Group)>() + group.heap_bytes())
             .sum();
-        let aside = self.aside.as_ref().map_or(0, |_| size_of::<Aside>());
+        let extras = self.extras.as_ref().map_or(0, |_| size_of::<Extras>());
         let blocks = blocks + self.blocks.capacity() * size_of::<Block>();
-        size_of::<Self>() + blocks + groups + aside + self.idempotence_bytes()
+        size_of::<Self>() + blocks + groups + extras + self.idempotence_bytes()
     }
 
-    /// Estimates the number of allocations as Redis does: blocks, groups and pending entries, of which the first group has as
-    /// many as each other one.
+    /// Estimates the number of allocations as Redis does: blocks, groups and pending entries. The
+    /// estimate assumes that each group has as many pending entries as the first one.
     fn drops_late(&self) -> bool {
         let first = self.groups.values().next();
         let pending = first.map_or(0, |group| group.pending().len());
@@ -69,13 +70,13 @@ impl Content for Stream {
     }
 
     fn timer(&self) -> Option<u32> {
-        self.aside.as_ref()?.timer
+        self.extras.as_ref()?.timer
     }
 
     fn set_timer(&mut self, timer: Option<u32>) {
-        if timer.is_some() || self.aside.is_some() {
-            self.aside_mut().timer = timer;
-            self.drop_empty_aside();
+        if timer.is_some() || self.extras.is_some() {
+            self.extras_mut().timer = timer;
+            self.drop_empty_extras();
         }
     }
 
@@ -103,17 +104,17 @@ impl Content for Stream {
         self.blocks() >= LARGE_PIECES
     }
 
-    /// O(pending entries): they are encoded at once.
+    /// O(pending entries), because they are encoded now.
     fn begin_walk(&mut self, to: &mut Encoder, out: &mut Vec<u8>) {
         to.len(out, self.blocks.len() as u64);
         let mut rest = Vec::new();
         self.write_rest(to, &mut rest);
         let blocks = UnwrittenPieces::new(self.blocks.len());
-        self.aside_mut().walk = Some(SnapshotWalk { blocks, rest });
+        self.extras_mut().walk = Some(SnapshotWalk { blocks, rest });
     }
 
     fn walk_on(&mut self, _: Kind, to: &mut Encoder, out: &mut Vec<u8>, full: usize) -> bool {
-        let Some(walk) = self.aside.as_mut().and_then(|aside| aside.walk.as_mut()) else {
+        let Some(walk) = self.extras.as_mut().and_then(|extras| extras.walk.as_mut()) else {
             return true;
         };
         while let Some(next) = walk.blocks.take() {
@@ -131,8 +132,8 @@ impl Content for Stream {
     }
 
     fn end_walk(&mut self) {
-        self.aside_mut().walk = None;
-        self.drop_empty_aside();
+        self.extras_mut().walk = None;
+        self.drop_empty_extras();
     }
 
     fn digest(&self, to: &mut Digest) {
@@ -147,7 +148,7 @@ impl Content for Stream {
 }
 
 impl Stream {
-    /// Appends totals and groups, which follow the blocks. O(pending entries).
+    /// Appends the totals and the groups. O(pending entries).
     fn write_rest(&self, to: &mut Encoder, out: &mut Vec<u8>) {
         to.stream_totals(out, &self.totals);
         to.len(out, self.groups.len() as u64);
@@ -171,22 +172,22 @@ impl Stream {
         }
     }
 
-    /// Keeps a block for the snapshot before it changes.
+    /// Copies a block for the snapshot's walk, if there is one, before the block changes.
     #[inline]
     pub(super) fn before_change(&mut self, number: usize) {
-        if let Some(aside) = &mut self.aside
-            && let Some(walk) = &mut aside.walk
+        if let Some(extras) = &mut self.extras
+            && let Some(walk) = &mut extras.walk
             && let Some(block) = self.blocks.get(number)
         {
             walk.blocks.keep(number, block);
         }
     }
 
-    /// Removes a block. A snapshot takes it over if it needs it.
+    /// Removes a block. Hands it to the snapshot's walk if the walk has not reached it.
     pub(super) fn remove_block(&mut self, number: usize) {
         if let Some(block) = self.blocks.remove(number)
-            && let Some(aside) = &mut self.aside
-            && let Some(walk) = &mut aside.walk
+            && let Some(extras) = &mut self.extras
+            && let Some(walk) = &mut extras.walk
         {
             walk.blocks.removed(number, block);
         }
@@ -201,7 +202,7 @@ impl Stream {
         let mut reading: Option<Reading> = None;
         while let Some(part) = parts.next()? {
             match part {
-                // As after a trim, no block is without a live entry.
+                // A stream has no block without a live entry; see the ground rules of the module.
                 StreamPart::Block(block) if block.live() == 0 => {}
                 StreamPart::Block(block) => stream.blocks.push_back(block.to_owned()),
                 StreamPart::Totals(totals) => stream.totals = totals,
@@ -228,11 +229,12 @@ impl Stream {
     }
 }
 
-/// A group whose parts are read.
+/// A group while its parts are read.
 struct Reading {
     name: Box<[u8]>,
     group: Group,
-    /// Pending entries whose consumer is not known yet: ID, time, number of deliveries.
+    /// Pending entries, whose consumers follow in later parts: ID, time of the last delivery in
+    /// Unix ms, number of deliveries.
     pending: Vec<(Id, u64, u32)>,
     consumer: u32,
 }
@@ -247,7 +249,7 @@ impl Reading {
         }
     }
 
-    /// Adds a part. Returns `None` for one that cannot be kept.
+    /// Adds a part. Returns `None` if its numbers are out of range.
     fn add(&mut self, part: StreamPart<'_>) -> Option<()> {
         match part {
             StreamPart::Pending {
@@ -286,7 +288,7 @@ impl Reading {
     }
 }
 
-/// Returns a time in unix ms; one before the epoch is the epoch.
+/// Converts signed Unix ms; times before the epoch become the epoch.
 fn past(ms: i64) -> u64 {
     u64::try_from(ms).unwrap_or(0)
 }

@@ -1,6 +1,8 @@
-//! Consumer groups: entries that were delivered and not acknowledged, in the order of their IDs and for each consumer.
+//! Consumer groups: entries that were delivered and not acknowledged, in the order of their IDs and
+//! for each consumer.
 //!
-//! A pending entry names its consumer by a small number, which stays the same until the consumer is deleted.
+//! A pending entry names its consumer by a small number, which stays the same until the consumer is
+//! deleted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,11 +21,11 @@ pub type ConsumerNumber = u32;
 pub struct Pending {
     /// ID of the entry, which may have been deleted from the stream.
     pub id: Id,
-    /// Time of the last delivery, in unix ms.
+    /// Time of the last delivery, in Unix ms.
     pub delivered_ms: u64,
     /// Number of deliveries.
     pub deliveries: u32,
-    /// Its consumer.
+    /// Consumer to which the entry was delivered last.
     pub consumer: ConsumerNumber,
 }
 
@@ -41,9 +43,9 @@ impl Identified for Pending {
 #[derive(Clone, Debug)]
 pub struct Consumer {
     name: Arc<[u8]>,
-    /// Time of its last command, in unix ms.
+    /// Time of the consumer's last command, in Unix ms.
     pub seen_ms: u64,
-    /// Time at which it last got entries, in unix ms.
+    /// Time at which the consumer last got entries, in Unix ms.
     pub active_ms: Option<u64>,
     pending: Sorted<Id>,
 }
@@ -54,7 +56,7 @@ impl Consumer {
         &self.name
     }
 
-    /// Returns the IDs of its pending entries.
+    /// Returns the IDs of the consumer's pending entries.
     pub fn pending(&self) -> &Sorted<Id> {
         &self.pending
     }
@@ -65,13 +67,14 @@ impl Consumer {
 pub struct Group {
     /// ID of the last entry that was delivered.
     pub last_id: Id,
-    /// Number of entries of the stream that were delivered, if it is known.
+    /// Number of the stream's entries up to `last_id`, including deleted ones; `None` if unknown.
     pub entries_read: Option<u64>,
     pending: Sorted<Pending>,
-    /// By number; `None` for deleted ones, whose numbers are used again.
+    /// Consumers by number; `None` for a deleted consumer, whose number is free.
     consumers: Vec<Option<Consumer>>,
     numbers: BTreeMap<Arc<[u8]>, ConsumerNumber>,
-    /// The pending entries by time, for a group with a lease or with readers that claim.
+    /// The pending entries by time. Present if the group has a lease, or if a reader has claimed
+    /// entries by idle time.
     timeline: Option<Box<Timeline>>,
 }
 
@@ -88,12 +91,12 @@ impl Group {
         }
     }
 
-    /// Returns the pending entries by time, if anybody needs that.
+    /// Returns the pending entries by time, if the group has a timeline.
     pub fn timeline(&self) -> Option<&Timeline> {
         self.timeline.as_deref()
     }
 
-    /// As [`Group::timeline`], for changes.
+    /// Returns the timeline for changes; see [`Group::timeline`].
     pub fn timeline_mut(&mut self) -> Option<&mut Timeline> {
         self.timeline.as_deref_mut()
     }
@@ -116,7 +119,8 @@ impl Group {
         }
     }
 
-    /// Keeps the pending entries by time from now on. O(pending · log pending) for the first call.
+    /// Returns the timeline, and creates it if it is absent. O(pending · log pending) for a new
+    /// timeline.
     pub fn make_timeline(&mut self) -> &mut Timeline {
         let pending = &self.pending;
         self.timeline.get_or_insert_with(|| {
@@ -124,7 +128,8 @@ impl Group {
         })
     }
 
-    /// Returns the time of a delivery at `now`, in unix ms. A lease begins at the next millisecond, so that it never ends early.
+    /// Returns the Unix ms to store for a delivery at `now`. With a lease, the time is rounded up
+    /// to the next millisecond, so that the lease does not end early.
     pub fn delivery_ms(&self, now: Now) -> u64 {
         match self.lease() {
             Some(_) => now.base_ms(),
@@ -132,7 +137,8 @@ impl Group {
         }
     }
 
-    /// Notes a change of a pending entry.
+    /// Updates the timeline after a change of a pending entry. `before` is `None` for a new entry,
+    /// `after` is `None` for a removed one.
     fn note(&mut self, before: Option<Pending>, after: Option<Pending>) {
         if let Some(timeline) = &mut self.timeline {
             before.iter().for_each(|entry| timeline.remove(entry));
@@ -153,21 +159,21 @@ impl Group {
     /// Returns a consumer.
     ///
     /// # Panics
-    /// If there is none with this number.
+    /// If no consumer has this number.
     pub fn consumer(&self, number: ConsumerNumber) -> &Consumer {
         self.consumers[number as usize]
             .as_ref()
-            .expect("a consumer")
+            .expect("the number of a consumer")
     }
 
     /// Returns a consumer for changes.
     ///
     /// # Panics
-    /// If there is none with this number.
+    /// If no consumer has this number.
     pub fn consumer_mut(&mut self, number: ConsumerNumber) -> &mut Consumer {
         self.consumers[number as usize]
             .as_mut()
-            .expect("a consumer")
+            .expect("the number of a consumer")
     }
 
     /// Returns the number of consumers.
@@ -220,7 +226,8 @@ impl Group {
         consumer.pending.len()
     }
 
-    /// Adds a pending entry, or gives it to another consumer. O(1) if it is the last one, else O(log n).
+    /// Adds a pending entry, or moves it to another consumer. O(1) if its ID is the greatest,
+    /// otherwise O(log n).
     pub fn assign(&mut self, entry: Pending) {
         let before = self.pending.insert(entry);
         self.note(before, Some(entry));
@@ -234,7 +241,7 @@ impl Group {
         self.consumer_mut(entry.consumer).pending.insert(entry.id);
     }
 
-    /// Notes another delivery of a pending entry to its consumer. O(log n).
+    /// Records another delivery of a pending entry to the same consumer. O(log n).
     pub fn redeliver(&mut self, id: Id, now_ms: u64) -> Option<Pending> {
         let entry = self.pending.get_mut(id)?;
         let before = *entry;
@@ -245,7 +252,7 @@ impl Group {
         Some(after)
     }
 
-    /// Removes a pending entry. O(1) for the first one, else O(log n).
+    /// Removes a pending entry. O(1) if its ID is the smallest, otherwise O(log n).
     pub fn acknowledge(&mut self, id: Id) -> Option<Pending> {
         let entry = self.pending.remove(id)?;
         self.note(Some(entry), None);

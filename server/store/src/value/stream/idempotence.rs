@@ -1,9 +1,10 @@
-//! Idempotent additions (XADD's IDMP and IDMPAUTO, Redis 8.6): a producer names a message, and names it again when it cannot know whether it
-//! was added.
+//! Idempotent additions (XADD's IDMP and IDMPAUTO, Redis 8.6): a producer gives each message an ID,
+//! and can send the message again with the same ID without adding a second entry.
 //!
-//! As in Redis, the age of a message counts from the milliseconds of its entry's ID, whether the entry is still there or not. So the
-//! messages of a replica and of a reloaded stream end at the same time, and need no time of their own. A message that is over is not
-//! found; it is dropped by the stream's timer, once a second at most, or by the next message.
+//! As in Redis, the age of a message counts from the milliseconds of its entry's ID, even if the
+//! entry was deleted. So a message expires at the same time on a replica and after a restart. An
+//! expired message is not found. The stream's timer drops expired messages, at most once a second.
+//! Each new message also drops up to two expired messages.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,10 +17,10 @@ use crate::limits::Limits;
 /// The name of a producer or of a message.
 type Name = Arc<[u8]>;
 
-/// Number of messages that one firing of the timer drops.
+/// Maximum number of messages that the stream's timer drops at once.
 pub(super) const DROPPED_MAX: usize = 4_096;
 
-/// What a stream keeps about the messages of producers.
+/// The remembered messages of a stream's producers, with their settings and counters.
 #[derive(Clone, Debug)]
 pub struct Idempotence {
     /// Seconds for which a message is remembered (IDMP-DURATION).
@@ -28,10 +29,10 @@ pub struct Idempotence {
     pub size_max: u32,
     /// Number of messages that were ever added.
     pub added: u64,
-    /// Number of messages that were refused because they had been added.
+    /// Number of messages that were refused because they had been added before.
     pub duplicates: u64,
     producers: BTreeMap<Name, Producer>,
-    /// All messages in the order of their entries: entry, producer, message.
+    /// All messages in the order of their entries: the entry's ID, the producer, the message.
     order: BTreeSet<(Id, Name, Name)>,
 }
 
@@ -63,19 +64,22 @@ impl Idempotence {
         self.order.len()
     }
 
-    fn over_ms(&self, id: Id) -> u64 {
+    /// Returns the Unix ms at which the message of an entry expires.
+    fn expires_ms(&self, id: Id) -> u64 {
         id.ms.saturating_add(u64::from(self.duration_s) * 1000)
     }
 
-    /// Returns the entry of a message that is remembered. O(log messages).
+    /// Returns the ID of the entry that a message added, if the message has not expired. O(log
+    /// messages).
     pub fn find(&self, producer: &[u8], message: &[u8], now_ms: u64) -> Option<Id> {
         let id = *self.producers.get(producer)?.entries.get(message)?;
-        (self.over_ms(id) > now_ms).then_some(id)
+        (self.expires_ms(id) > now_ms).then_some(id)
     }
 
-    /// Remembers a message, in place of the producer's oldest one if it has too many. O(log messages).
+    /// Remembers a message. Forgets the producer's oldest message if the producer then has more
+    /// than `size_max`. O(log messages).
     pub fn record(&mut self, producer: &[u8], message: &[u8], id: Id, now_ms: u64) {
-        self.drop_over(now_ms, 2);
+        self.drop_expired(now_ms, 2);
         if let Some(before) = self
             .producers
             .get(producer)
@@ -98,9 +102,9 @@ impl Idempotence {
         }
     }
 
-    fn forget(&mut self, what: (Id, Name, Name)) {
-        self.order.remove(&what);
-        let (id, name, message) = what;
+    fn forget(&mut self, entry: (Id, Name, Name)) {
+        self.order.remove(&entry);
+        let (id, name, message) = entry;
         if let Some(producer) = self.producers.get_mut(&name) {
             producer.entries.remove(&message);
             producer.order.remove(&(id, message));
@@ -116,12 +120,12 @@ impl Idempotence {
         self.order.clear();
     }
 
-    /// Drops messages that are over, at most `count`. Returns their number.
-    pub(super) fn drop_over(&mut self, now_ms: u64, count: usize) -> usize {
+    /// Drops expired messages, at most `count`. Returns their number.
+    pub(super) fn drop_expired(&mut self, now_ms: u64, count: usize) -> usize {
         let mut dropped = 0;
         while dropped < count
             && let Some(first) = self.order.first()
-            && self.over_ms(first.0) <= now_ms
+            && self.expires_ms(first.0) <= now_ms
         {
             self.forget(first.clone());
             dropped += 1;
@@ -129,10 +133,11 @@ impl Idempotence {
         dropped
     }
 
-    /// Returns the time at which messages are dropped: at a whole second, so that a timer fires once for many.
+    /// Returns the Unix ms at which the timer drops expired messages. The time is rounded up to a
+    /// second, so that the timer fires once for many messages.
     pub(super) fn next_drop_ms(&self) -> Option<u64> {
         let first = self.order.first()?;
-        Some(self.over_ms(first.0).div_ceil(1000).saturating_mul(1000))
+        Some(self.expires_ms(first.0).div_ceil(1000).saturating_mul(1000))
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
@@ -149,7 +154,8 @@ impl Idempotence {
         messages.chain(producers).sum()
     }
 
-    /// Returns the words of a snapshot: settings, counts, and the messages of each producer as a command in RESP.
+    /// Returns the words that a snapshot stores: `IDMP`, settings, counters, and one last word with
+    /// the messages, encoded as a RESP command for each producer.
     pub(super) fn words(&self) -> impl Iterator<Item = Vec<u8>> {
         let mut messages = Vec::new();
         for (name, producer) in &self.producers {
@@ -171,7 +177,7 @@ impl Idempotence {
             .chain([messages])
     }
 
-    /// Reads what [`Idempotence::words`] has written.
+    /// Reads the numbers and the last word of [`Idempotence::words`].
     pub(super) fn read(numbers: [u64; 4], mut messages: &[u8]) -> Option<Self> {
         let [duration_s, size_max, added, duplicates] = numbers;
         let mut read = Self {

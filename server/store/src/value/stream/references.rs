@@ -1,18 +1,20 @@
-//! References: which entries consumer groups still need.
+//! References: the entries that consumer groups still need.
 //!
-//! An entry is *referenced* while a group has not read it yet, or has it pending. A pending entry may outlive its entry in the
-//! stream; then it is a dangling reference.
+//! An entry is *referenced* while a group has not read it yet, or has it pending. If an entry is
+//! deleted from the stream while it is pending, the pending entry is a dangling reference.
 
 use super::{Bound, Id, Stream, Trim};
 
 impl Stream {
-    /// Returns whether a group has not read and acknowledged this entry. O(groups · log pending).
+    /// Returns whether any group has not yet read, or not yet acknowledged, this entry. O(groups ·
+    /// log pending).
     pub fn is_referenced(&self, id: Id) -> bool {
         let mut groups = self.groups.values();
         groups.any(|group| id > group.last_id || group.pending().get(id).is_some())
     }
 
-    /// Acknowledges an entry in every group that has it pending. Returns their names. O(groups · log pending).
+    /// Acknowledges an entry in every group that has it pending. Returns the names of these groups.
+    /// O(groups · log pending).
     pub fn acknowledge_everywhere(&mut self, id: Id) -> Vec<Box<[u8]>> {
         let groups = self.groups.iter_mut();
         groups
@@ -20,8 +22,8 @@ impl Stream {
             .collect()
     }
 
-    /// Acknowledges every entry from `start` on and before the stream's first one. Returns them by group. O(n log pending) for n
-    /// of them.
+    /// Acknowledges every pending entry with an ID from `start` on that is before the stream's
+    /// first entry. Returns the IDs by group. O(n · log pending) for n of them.
     pub fn acknowledge_trimmed(&mut self, start: Id) -> Vec<(Box<[u8]>, Vec<Id>)> {
         let end = match self.is_empty() {
             true => self.last_id().next().unwrap_or(Id::MAX),
@@ -41,10 +43,10 @@ impl Stream {
         all
     }
 
-    /// Removes the oldest entries that are not referenced, as far as `trim` says. Returns them. O(entries that are looked at ·
-    /// groups · log pending).
+    /// Removes the oldest entries that are not referenced, within the bound and limit of `trim`.
+    /// Returns their IDs. O(visited entries · groups · log pending).
     pub fn trim_unreferenced(&mut self, trim: Trim) -> Vec<Id> {
-        // Entries behind this one were not read by every group.
+        // Every group has read the entries up to this one, and not every group later entries.
         let read = self.groups.values().map(|group| group.last_id).min();
         let Some(read) = read else {
             return Vec::new();

@@ -1,15 +1,15 @@
-//! Retention: how long, and up to which number, a stream keeps its entries (XRETAIN).
+//! Retention (XRETAIN): the maximum age and number of a stream's entries.
 //!
-//! The age of an entry counts from the milliseconds of its ID. An entry with an ID in the future is young until then, and so are
-//! the entries behind it, because IDs only grow.
+//! The age of an entry counts from the milliseconds of its ID. So an entry with an ID in the future
+//! lives longer, as do all entries after it, because IDs only grow.
 
 use super::{Bound, Group, Id, Stream, Trim};
 use crate::time::Now;
 
-/// How long a stream keeps its entries.
+/// Maximum age and number of a stream's entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// Milliseconds from an entry's ID on, at least 1.
+    /// Maximum age in ms, counted from the entry's ID; at least 1.
     pub age_max_ms: u64,
     /// Maximum number of entries.
     pub len_max: Option<u64>,
@@ -18,42 +18,44 @@ pub struct Retention {
 impl Stream {
     /// Returns the retention.
     pub fn retention(&self) -> Option<Retention> {
-        self.aside.as_ref()?.retention
+        self.extras.as_ref()?.retention
     }
 
     /// Sets or removes the retention.
     pub fn set_retention(&mut self, retention: Option<Retention>) {
-        self.aside_mut().retention = retention;
-        self.drop_empty_aside();
+        self.extras_mut().retention = retention;
+        self.drop_empty_extras();
     }
 
-    /// Returns the time at which the first entry is too old, in unix ms.
+    /// Returns the Unix ms at which the first entry becomes too old.
     pub(super) fn next_too_old_ms(&self) -> Option<u64> {
         let retention = self.retention()?;
         (!self.is_empty()).then(|| self.first_id().ms.saturating_add(retention.age_max_ms))
     }
 
-    /// Returns the first ID that is not too old, if an entry is. O(1).
+    /// Returns the smallest ID that is not too old, or `None` if no entry is too old. O(1).
     #[inline]
     pub fn floor(&self, now: Now) -> Option<Id> {
-        // Most streams have nothing aside.
-        self.aside.as_ref()?;
+        // Fast path: most streams have no settings.
+        self.extras.as_ref()?;
         let first_over = self.next_too_old_ms().filter(|at| now.is_due(*at));
         let age_max_ms = self.retention()?.age_max_ms;
         first_over.map(|_| Id::new(now.read_ms() - age_max_ms + 1, 0))
     }
 
-    /// Returns whether there is an entry behind `id` that is not too old. O(deleted entries at the end).
+    /// Returns whether there is an entry after `id` that is not too old. O(deleted entries at the
+    /// end).
     pub fn shows_after(&self, id: Id, now: Now) -> bool {
         let last = self.last_entry_id();
         last.is_some_and(|last| last > id && self.floor(now).is_none_or(|floor| last >= floor))
     }
 
-    /// Returns whether a reader of `group` may take over a pending entry; see [`Timeline::claimable`](super::Timeline::claimable). O(1)
-    /// and the entries that were deleted while they were pending.
+    /// Returns whether a reader of `group` may take over a pending entry; see
+    /// [`Timeline::claimable`](super::Timeline::claimable). O(pending entries that were deleted
+    /// from the stream), or O(pending entries) if the group has no timeline.
     pub fn has_claimable(&self, group: &Group, now: Now, min_idle_ms: Option<u64>) -> bool {
         let Some(timeline) = group.timeline() else {
-            // The first reader that claims has a timeline made; it looks at all entries.
+            // A group without a timeline has no lease, so only idle time matters.
             return min_idle_ms.is_some_and(|ms| {
                 let idle = |at_ms: u64| now.is_due(at_ms.saturating_add(ms));
                 let mut pending = group.pending().iter();
@@ -83,8 +85,9 @@ impl Stream {
         self.len() - before
     }
 
-    /// Removes entries before `floor`, at most `blocks` whole blocks and the entries of one more. Returns their number, and a
-    /// lower bound of the IDs that are left. O(blocks + entries of a block).
+    /// Removes entries before `floor`, but visits at most `blocks` whole blocks and one partly.
+    /// Returns the number of removed entries, and a lower bound of the remaining IDs. O(blocks +
+    /// entries of a block).
     pub(crate) fn trim_aged(&mut self, floor: Id, blocks: usize) -> (u64, Id) {
         let kept = self.blocks.get(blocks).map(punctual_rdb::stream::Block::id);
         let bound = kept.map_or(floor, |id| id.min(floor));

@@ -1,9 +1,11 @@
-//! What few streams have, behind one pointer: settings, their timer, and a snapshot's walk.
+//! The parts that most streams lack, behind one pointer: settings, the timer for them, and a
+//! snapshot's walk.
 //!
-//! Settings are written as words: in snapshots as the field [`SETTINGS_FIELD`](crate::value::SETTINGS_FIELD) before the stream's record, which redis-server passes over, and in
-//! DUMP's payload under a type of its own. The words are `MAXAGE ms`, `MAXLEN n`, and for each group with a lease
-//! `LEASE group ms max-deliveries dead-letter-stream`, where 0 and an empty name stand for none; and `IDMP duration maxsize added duplicates
-//! messages`. They are encoded as a command in RESP.
+//! Settings are written as words, encoded as a RESP command: `MAXAGE ms`, `MAXLEN n`, for each
+//! group with a lease `LEASE group ms max-deliveries dead-letter-stream` (0 and an empty name
+//! without a dead-letter stream), and `IDMP duration maxsize added duplicates messages`. A snapshot
+//! has them in the auxiliary field [`SETTINGS_FIELD`](crate::value::SETTINGS_FIELD) before the
+//! stream, which redis-server ignores. DUMP's payload has them under a type of its own.
 
 use punctual_resp::{Limits, Parser, encode_command};
 
@@ -12,21 +14,22 @@ use super::{DeadLetter, Idempotence, Lease, Retention, Stream, Timeline, idempot
 use crate::limits::Limits as Sizes;
 use crate::time::NEVER;
 
-/// What few streams have.
+/// The parts that most streams lack.
 #[derive(Debug, Default)]
-pub(super) struct Aside {
+pub(super) struct Extras {
     /// The walk of a snapshot that has not reached the end.
     pub(super) walk: Option<SnapshotWalk>,
     pub(super) retention: Option<Retention>,
     pub(super) idempotence: Option<Box<Idempotence>>,
-    /// Number of the stream's timer.
+    /// Number of the stream's timer in its database.
     pub(super) timer: Option<u32>,
     /// A group has a timeline, or had one.
     pub(super) timelines: bool,
 }
 
-impl Aside {
-    /// Returns what a copy of the stream has, if anything.
+impl Extras {
+    /// Returns the parts for a copy of the stream: settings, but no timer and no snapshot's walk.
+    /// Returns `None` if there are no settings.
     pub(super) fn copy(&self) -> Option<Box<Self>> {
         (self.retention.is_some() || self.idempotence.is_some() || self.timelines).then(|| {
             Box::new(Self {
@@ -40,41 +43,44 @@ impl Aside {
 }
 
 impl Stream {
-    pub(super) fn aside_mut(&mut self) -> &mut Aside {
-        self.aside.get_or_insert_default()
+    pub(super) fn extras_mut(&mut self) -> &mut Extras {
+        self.extras.get_or_insert_default()
     }
 
-    pub(super) fn drop_empty_aside(&mut self) {
-        let needed = |aside: &Aside| {
-            aside.walk.is_some()
-                || aside.retention.is_some()
-                || aside.idempotence.is_some()
-                || aside.timer.is_some()
-                || aside.timelines
+    pub(super) fn drop_empty_extras(&mut self) {
+        let needed = |extras: &Extras| {
+            extras.walk.is_some()
+                || extras.retention.is_some()
+                || extras.idempotence.is_some()
+                || extras.timer.is_some()
+                || extras.timelines
         };
-        if !self.aside.as_deref().is_some_and(needed) {
-            self.aside = None;
+        if !self.extras.as_deref().is_some_and(needed) {
+            self.extras = None;
         }
     }
 
-    /// Returns what is kept about messages, if there ever was one or a setting.
+    /// Returns the remembered messages. Returns `None` if no producer has sent one and XCFGSET was
+    /// not used.
     pub fn idempotence(&self) -> Option<&Idempotence> {
-        self.aside.as_ref()?.idempotence.as_deref()
+        self.extras.as_ref()?.idempotence.as_deref()
     }
 
-    /// As [`Stream::idempotence`], to change; new with the server's settings.
+    /// Returns the remembered messages for changes. Creates them with the settings from `limits`.
     pub fn idempotence_mut(&mut self, limits: &Sizes) -> &mut Idempotence {
-        let aside = self.aside_mut();
-        aside
+        let extras = self.extras_mut();
+        extras
             .idempotence
             .get_or_insert_with(|| Box::new(Idempotence::new(limits)))
     }
 
-    /// Drops messages that are over, up to some of them. Returns their number.
+    /// Drops expired messages, at most [`idempotence::DROPPED_MAX`]. Returns their number.
     pub(crate) fn drop_messages(&mut self, now_ms: u64) -> usize {
-        let aside = self.aside.as_mut();
-        let kept = aside.and_then(|aside| aside.idempotence.as_mut());
-        kept.map_or(0, |kept| kept.drop_over(now_ms, idempotence::DROPPED_MAX))
+        let extras = self.extras.as_mut();
+        let kept = extras.and_then(|extras| extras.idempotence.as_mut());
+        kept.map_or(0, |kept| {
+            kept.drop_expired(now_ms, idempotence::DROPPED_MAX)
+        })
     }
 
     pub(super) fn idempotence_bytes(&self) -> usize {
@@ -82,15 +88,15 @@ impl Stream {
             .map_or(0, |kept| size_of::<Idempotence>() + kept.heap_bytes())
     }
 
-    /// Notes that a group has a timeline, before it gets one.
+    /// Marks the stream as one with timelines. The caller then gives a group a timeline.
     pub(crate) fn expect_timelines(&mut self) {
-        self.aside_mut().timelines = true;
+        self.extras_mut().timelines = true;
     }
 
     /// Returns whether the stream may need a timer. O(1).
     #[inline]
     pub(crate) fn is_timed(&self) -> bool {
-        self.aside.is_some()
+        self.extras.is_some()
     }
 
     /// Calls `act` with the name of each group that has a timeline, and the timeline.
@@ -102,10 +108,11 @@ impl Stream {
         }
     }
 
-    /// Returns the time at which an entry is too old, a lease ends or messages are dropped, in unix ms. O(groups · log pending).
+    /// Returns the earliest Unix ms at which an entry becomes too old, a lease ends, or expired
+    /// messages are to be dropped. O(groups · log pending).
     pub(crate) fn next_deadline(&self) -> Option<u64> {
-        let aside = self.aside.as_ref()?;
-        let leases = aside.timelines.then(|| {
+        let extras = self.extras.as_ref()?;
+        let leases = extras.timelines.then(|| {
             let timelines = self.groups.values().filter_map(|group| group.timeline());
             timelines
                 .filter_map(|timeline| timeline.next_deadline())
@@ -122,7 +129,7 @@ impl Stream {
 
     /// Returns the settings as words, if there are any.
     pub(super) fn written_settings(&self) -> Option<Vec<u8>> {
-        self.aside.as_ref()?;
+        self.extras.as_ref()?;
         let mut words: Vec<Vec<u8>> = Vec::new();
         if let Some(retention) = self.retention() {
             words.extend([b"MAXAGE".to_vec(), digits(retention.age_max_ms)]);
@@ -149,7 +156,8 @@ impl Stream {
         })
     }
 
-    /// Applies settings that [`Stream::written_settings`] has returned. Returns `None` if they are not understood.
+    /// Applies settings that [`Stream::written_settings`] returned. Returns `None` if they are
+    /// malformed.
     pub(super) fn read_settings(&mut self, text: &[u8]) -> Option<()> {
         let mut parser = Parser::new();
         let words = parser.parse(text, &Limits::default()).ok()??.args;
@@ -194,7 +202,7 @@ impl Stream {
                         return None;
                     };
                     let kept = Idempotence::read([a, b, c, d], words.get(at + 5)?)?;
-                    self.aside_mut().idempotence = Some(Box::new(kept));
+                    self.extras_mut().idempotence = Some(Box::new(kept));
                     at += 6;
                 }
                 _ => return None,

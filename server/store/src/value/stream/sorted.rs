@@ -1,7 +1,9 @@
-//! A map from IDs, or other keys, to small records, for keys that mostly grow: pieces of sorted records.
+//! A sorted collection of small records with unique keys, for keys that mostly grow: a sequence of
+//! pieces of sorted records.
 //!
-//! A record at the end is appended in O(1) and leaves full pieces behind; the first record is removed in O(1). Any other
-//! change moves at most half a piece. Seeks are binary searches over pieces and in a piece.
+//! Records are added at the end and removed at the start in O(1). Appending fills each piece
+//! completely. Any other change moves at most half a piece. A seek is a binary search over the
+//! pieces and another one in a piece.
 
 use std::collections::VecDeque;
 
@@ -10,9 +12,9 @@ use punctual_rdb::stream::StreamId as Id;
 /// Maximum number of records in a piece.
 const PIECE_MAX: usize = 128;
 
-/// A record with a key that orders it.
+/// A record that contains its key.
 pub trait Identified: Copy {
-    /// The key.
+    /// The type of keys.
     type Key: Ord + Copy;
     /// Returns the record's key.
     fn id(&self) -> Self::Key;
@@ -29,7 +31,7 @@ impl Identified for Id {
 /// Records in the order of their keys, which are unique.
 #[derive(Clone, Debug)]
 pub struct Sorted<T> {
-    /// None is empty.
+    /// No piece is empty.
     pieces: VecDeque<VecDeque<T>>,
     len: usize,
 }
@@ -64,7 +66,7 @@ impl<T: Identified> Sorted<T> {
         self.pieces.back()?.back()
     }
 
-    /// Returns the piece that contains `id`, or would.
+    /// Returns the number of the piece that contains `id`, or into which it would be inserted.
     fn piece_of(&self, id: T::Key) -> usize {
         let ends_before = |piece: &VecDeque<T>| piece.back().is_some_and(|last| last.id() < id);
         // IDs that have just been added, or will be removed next, are at the ends.
@@ -97,8 +99,8 @@ impl<T: Identified> Sorted<T> {
         self.pieces.get_mut(at)?.get_mut(number)
     }
 
-    /// Adds a record, or replaces the one with its ID. Returns the replaced one. O(1) at the end, else O(log n) and
-    /// half a piece.
+    /// Adds a record, or replaces the record with the same ID. Returns the replaced record. O(1) at
+    /// the end, otherwise O(log n) and a move of at most half a piece.
     pub fn insert(&mut self, record: T) -> Option<T> {
         let id = record.id();
         if self.last().is_none_or(|last| last.id() < id) {
@@ -133,7 +135,8 @@ impl<T: Identified> Sorted<T> {
         }
     }
 
-    /// Removes the record with `id`. O(1) for the first one, else O(log n) and half a piece.
+    /// Removes the record with `id`. O(1) for the first record, otherwise O(log n) and a move of at
+    /// most half a piece.
     pub fn remove(&mut self, id: T::Key) -> Option<T> {
         let (at, number) = self.find(id).ok()?;
         let piece = &mut self.pieces[at];
@@ -151,7 +154,7 @@ impl<T: Identified> Sorted<T> {
         Some(removed)
     }
 
-    /// Joins a small piece with the one before it, if the result is at most half full.
+    /// Joins a piece with the piece before it if the result is at most half full.
     fn join(&mut self, at: usize) {
         if self.pieces[at - 1].len() + self.pieces[at].len() <= PIECE_MAX / 2
             && let Some(mut piece) = self.pieces.remove(at)

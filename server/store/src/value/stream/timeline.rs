@@ -1,13 +1,16 @@
-//! The pending entries of a group in the order of their deliveries: which leases end when, and who may claim what.
+//! The pending entries of a group in the order of their last deliveries, to find the leases that
+//! end next and the entries that a reader may claim.
 //!
-//! Ground rules: a group has a timeline only if it has a lease, or if a reader has claimed entries by their idle time (XREADGROUP
-//! CLAIM). Every change of a pending entry passes [`Group`](super::Group), which keeps the timeline exact, so nothing
-//! here is stale and no heap needs cleaning. Deliveries come in the order of time and end in it, so both ends of [`Sorted`] are where the
-//! work is: O(1) for an entry that is delivered, O(log n) for one that is acknowledged before older ones.
+//! Ground rules: a group has a timeline only if it has a lease, or if a reader has claimed entries
+//! by idle time (XREADGROUP CLAIM). Every change of a pending entry passes [`Group`](super::Group),
+//! which keeps the timeline up to date. Adding the latest delivery and removing the earliest one
+//! are O(1), other changes are O(log n).
 //!
-//! A lease that has ended does not change the entry: it stays pending at its consumer, who may still acknowledge it, until another
-//! reader takes it over. Entries on their last delivery are apart: they wait for the dead-letter stream, and no reader is given them.
-//! `told_ms` is the time up to which waiting readers were told of entries, so that an entry that nobody takes fires once.
+//! When a lease ends, the entry stays pending at its consumer, which may still acknowledge it,
+//! until another reader takes it over. An entry on its last delivery is in `last`, all others are
+//! in `open`. When its lease ends, it moves to the dead-letter stream, and no lease hands it to a
+//! reader. `notified_ms` is the time up to which waiting readers were woken for due entries, so
+//! that an entry that no reader takes wakes readers once.
 
 use punctual_rdb::stream::StreamId as Id;
 use smallvec::SmallVec;
@@ -16,30 +19,30 @@ use super::group::Pending;
 use super::sorted::{Identified, Sorted};
 use crate::time::Now;
 
-/// Where entries go whose deliveries are used up.
+/// The dead-letter stream: entries move to it after their last delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeadLetter {
-    /// Number of deliveries after which an entry goes there, at least 1.
+    /// Maximum number of deliveries of an entry, at least 1.
     pub deliveries_max: u32,
-    /// Key of the stream, in the database of the group's stream.
+    /// Key of the dead-letter stream, in the same database as the group's stream.
     pub key: Box<[u8]>,
 }
 
 /// The time that a consumer has for an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// Milliseconds from the delivery on, at least 1.
+    /// Duration from the delivery on in ms, at least 1.
     pub ms: u64,
-    /// Where entries go in the end; `None`: they are delivered again and again.
+    /// Dead-letter stream; `None` if the number of deliveries is unlimited.
     pub dead_letter: Option<DeadLetter>,
 }
 
 /// A pending entry in the order of its delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Delivered {
-    /// Time of the last delivery, in unix ms.
+    /// Time of the last delivery, in Unix ms.
     pub at_ms: u64,
-    /// Its ID.
+    /// ID of the entry.
     pub id: Id,
 }
 
@@ -63,21 +66,22 @@ impl From<&Pending> for Delivered {
 /// Pending entries by time.
 #[derive(Debug, Default)]
 pub struct Timeline {
-    /// Those that readers may be given.
+    /// Entries that may be delivered again.
     open: Sorted<Delivered>,
-    /// Those on their last delivery.
+    /// Entries on their last delivery.
     last: Sorted<Delivered>,
     lease: Option<Lease>,
-    /// Idle times for which readers wait, in ms.
+    /// Minimum idle times in ms of waiting readers that claim.
     pub(crate) claims: SmallVec<[u64; 1]>,
-    /// Unix ms up to which waiting readers were told of entries.
-    told_ms: u64,
-    /// Unix ms before which nothing moves to the dead-letter stream: the last attempt has failed, or is under way.
+    /// Unix ms up to which waiting readers were woken for due entries.
+    notified_ms: u64,
+    /// Unix ms before which no entry moves to the dead-letter stream, because the last attempt
+    /// failed or is in progress.
     pub(crate) retry_ms: u64,
 }
 
 impl Clone for Timeline {
-    /// Copies entries and lease. Nobody waits for the copy.
+    /// Copies the entries and the lease. No readers wait at the copy.
     fn clone(&self) -> Self {
         Self {
             open: self.open.clone(),
@@ -117,7 +121,7 @@ impl Timeline {
         dead_letter.is_some_and(|dead| entry.deliveries >= dead.deliveries_max)
     }
 
-    /// Adds an entry. O(1) for the latest, else O(log n).
+    /// Adds an entry. O(1) for the latest delivery, otherwise O(log n).
     pub(super) fn insert(&mut self, entry: &Pending) {
         let delivered = Delivered::from(entry);
         let entries = match self.is_last(entry) {
@@ -125,18 +129,18 @@ impl Timeline {
             false => &mut self.open,
         };
         entries.insert(delivered);
-        // XCLAIM may set a time in the past, at which nobody was told of this entry.
+        // XCLAIM may set a time in the past. Readers must still be woken for this entry.
         if let Some(due) = self
             .waits()
             .map(|ms| delivered.at_ms.saturating_add(ms))
             .min()
-            && due <= self.told_ms
+            && due <= self.notified_ms
         {
-            self.told_ms = due - 1;
+            self.notified_ms = due - 1;
         }
     }
 
-    /// Removes an entry. O(1) for the earliest, else O(log n).
+    /// Removes an entry. O(1) for the earliest delivery, otherwise O(log n).
     pub(super) fn remove(&mut self, entry: &Pending) {
         let delivered = Delivered::from(entry);
         let removed = self
@@ -146,52 +150,55 @@ impl Timeline {
         debug_assert!(removed.is_some(), "a timeline has all pending entries");
     }
 
-    /// Returns the times from a delivery to the moment at which somebody may be given the entry.
+    /// Returns the durations in ms after a delivery at which readers may take over the entry.
     fn waits(&self) -> impl Iterator<Item = u64> {
         let lease = self.lease.iter().map(|lease| lease.ms);
         lease.chain(self.claims.iter().copied())
     }
 
-    /// Returns the time at which the next entry is due for somebody, in unix ms. O(log n).
+    /// Returns the Unix ms at which the next entry is due for a reader or for the dead-letter
+    /// stream. O(log n).
     pub fn next_deadline(&self) -> Option<u64> {
         let open = self
             .waits()
-            .filter_map(|ms| self.next_untold(&self.open, ms));
-        // A reader that claims is given entries on their last delivery too, until their lease ends.
+            .filter_map(|ms| self.next_due_to_notify(&self.open, ms));
+        // A reader that claims also gets entries on their last delivery, until their lease ends.
         let claims = self.claims.iter();
-        let last = claims.filter_map(|ms| self.next_untold(&self.last, *ms));
-        let dead = self.next_dead_ms().map(|at| at.max(self.retry_ms));
+        let last = claims.filter_map(|ms| self.next_due_to_notify(&self.last, *ms));
+        let dead = self.next_dead_letter_ms().map(|at| at.max(self.retry_ms));
         open.chain(last).chain(dead).min()
     }
 
-    /// Returns the time at which the first entry of which nobody was told is due, `ms` after its delivery.
-    fn next_untold(&self, entries: &Sorted<Delivered>, ms: u64) -> Option<u64> {
+    /// Returns the Unix ms at which the next of `entries` is due, where an entry is due `ms` after
+    /// its delivery. Ignores entries that were due at `notified_ms`, for which readers were woken.
+    fn next_due_to_notify(&self, entries: &Sorted<Delivered>, ms: u64) -> Option<u64> {
         let due = |entry: &Delivered| entry.at_ms.saturating_add(ms);
         let first = due(entries.first()?);
-        if first > self.told_ms {
+        if first > self.notified_ms {
             return Some(first);
         }
-        let untold = Delivered {
-            at_ms: self.told_ms.saturating_sub(ms).saturating_add(1),
+        let first_to_notify = Delivered {
+            at_ms: self.notified_ms.saturating_sub(ms).saturating_add(1),
             id: Id::MIN,
         };
-        entries.from(untold).next().map(due)
+        entries.from(first_to_notify).next().map(due)
     }
 
-    /// Returns the end of the first lease after which an entry goes to the dead-letter stream.
-    fn next_dead_ms(&self) -> Option<u64> {
+    /// Returns the Unix ms at which the first lease ends whose entry then moves to the dead-letter
+    /// stream.
+    fn next_dead_letter_ms(&self) -> Option<u64> {
         let lease = self.lease.as_ref()?;
         Some(self.last.first()?.at_ms.saturating_add(lease.ms))
     }
 
     /// Returns whether entries are due for the dead-letter stream.
-    pub(crate) fn has_dead(&self, now: Now) -> bool {
-        self.next_dead_ms()
+    pub(crate) fn has_dead_letters(&self, now: Now) -> bool {
+        self.next_dead_letter_ms()
             .is_some_and(|at| now.is_due(at.max(self.retry_ms)))
     }
 
     /// Returns up to `count` entries that are due for the dead-letter stream, the earliest first.
-    pub(crate) fn dead(&self, now: Now, count: usize) -> SmallVec<[Id; 16]> {
+    pub(crate) fn dead_letters(&self, now: Now, count: usize) -> SmallVec<[Id; 16]> {
         let Some(lease) = &self.lease else {
             return SmallVec::new();
         };
@@ -200,13 +207,14 @@ impl Timeline {
         due.map(|entry| entry.id).collect()
     }
 
-    /// Notes that waiting readers were told of what is due.
-    pub(crate) fn told(&mut self, now: Now) {
-        self.told_ms = self.told_ms.max(now.read_ms());
+    /// Records that waiting readers were woken for the entries that are due at `now`.
+    pub(crate) fn mark_notified(&mut self, now: Now) {
+        self.notified_ms = self.notified_ms.max(now.read_ms());
     }
 
-    /// Iterates over the entries that a reader may take over: leases that have ended, and with `min_idle_ms` entries that have been
-    /// idle for that long, in the order of their deliveries.
+    /// Iterates over the entries that a reader may take over, in the order of their deliveries:
+    /// entries whose lease has ended, and with `min_idle_ms` also entries that have been idle for
+    /// that long.
     pub fn claimable(&self, now: Now, min_idle_ms: Option<u64>) -> impl Iterator<Item = Delivered> {
         let lease_ms = self.lease.as_ref().map(|lease| lease.ms);
         let lapsed = move |entry: &Delivered| {

@@ -1,29 +1,29 @@
-//! Trims: the oldest entries leave.
+//! Trims: removal of the oldest entries.
 
 use super::{Id, Stream};
 
-/// Which entries stay.
+/// The entries that a trim keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// At most this number.
+    /// At most this number of entries, the newest.
     Len(u64),
-    /// Those whose ID is not smaller.
+    /// Entries with this ID or a greater one.
     MinId(Id),
 }
 
 /// A trim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trim {
-    /// Which entries stay.
+    /// The entries to keep.
     pub bound: Bound,
-    /// Only whole blocks leave.
+    /// Removes only whole blocks.
     pub approximate: bool,
-    /// Maximum number of entries that leave; 0: no limit.
+    /// Maximum number of entries to remove; 0 for no limit.
     pub limit: u64,
 }
 
 impl Stream {
-    /// Removes the oldest entries. Returns their number. O(removed blocks, and entries of one block).
+    /// Removes the oldest entries. Returns their number. O(removed blocks + entries of a block).
     pub fn trim(&mut self, trim: Trim) -> u64 {
         let mut removed = 0;
         while let Some(block) = self.blocks.front() {
@@ -53,7 +53,7 @@ impl Stream {
         removed
     }
 
-    /// Deletes entries of the first block, which keeps at least one.
+    /// Deletes the entries of the first block that are outside of the bound. Returns their number.
     fn trim_first_block(&mut self, bound: Bound) -> u64 {
         self.before_change(0);
         let Some(block) = self.blocks.front_mut() else {

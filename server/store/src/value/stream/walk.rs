@@ -1,4 +1,4 @@
-//! Walks through the entries of a stream.
+//! Iteration over the entries of a stream.
 
 use std::collections::vec_deque;
 use std::iter::Rev;
@@ -7,7 +7,7 @@ use punctual_rdb::stream::{Block, Entries, Entry};
 
 use super::{Id, Stream};
 
-/// The entries of a range in ascending order.
+/// Iterator over the entries of a range in ascending order.
 #[derive(Clone, Debug)]
 pub struct Walk<'a> {
     entries: Option<Entries<'a>>,
@@ -36,7 +36,7 @@ impl<'a> Iterator for Walk<'a> {
     }
 }
 
-/// The entries of a range in descending order.
+/// Iterator over the entries of a range in descending order.
 #[derive(Clone, Debug)]
 pub struct WalkBack<'a> {
     entries: Option<Rev<Entries<'a>>>,
@@ -66,7 +66,8 @@ impl<'a> Iterator for WalkBack<'a> {
 }
 
 impl Stream {
-    /// Iterates over the entries from `start` to `end`, both included. O(log blocks + entries of a block) to begin.
+    /// Iterates over the entries from `start` to `end`, both included. O(log blocks + entries of a
+    /// block) to begin.
     pub fn range(&self, start: Id, end: Id) -> Walk<'_> {
         let first = self.blocks.partition_point(|block| block.last_id() < start);
         let mut blocks = self.blocks.range(first..);
@@ -78,7 +79,7 @@ impl Stream {
         }
     }
 
-    /// As [`Stream::range`], from `end` to `start`.
+    /// Same as [`Stream::range`], in descending order.
     pub fn range_back(&self, start: Id, end: Id) -> WalkBack<'_> {
         let count = self.blocks.partition_point(|block| block.id() <= end);
         let mut blocks = self.blocks.range(..count).rev();

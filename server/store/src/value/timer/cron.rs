@@ -1,28 +1,32 @@
-//! Cron expressions: five fields (minute, hour, day of month, month, day of week), six with seconds in front, or a name
-//! such as `@daily`.
+//! Cron expressions: five fields (minute, hour, day of month, month, day of week), six fields with
+//! seconds in front, or a name such as `@daily`.
 //!
-//! A field is a list of values, ranges and steps: `*`, `5`, `1-5`, `*/15`, `10-50/20`, `MON-FRI`, `JAN,JUL`. Sunday is 0
-//! and 7. If both days are restricted, either is enough, as in every cron since Vixie's. `L` as a day of the month is its last day.
+//! A field is a list of values, ranges and steps: `*`, `5`, `1-5`, `*/15`, `10-50/20`, `MON-FRI`,
+//! `JAN,JUL`. Sunday is 0 or 7. If both the day of the month and the day of the week are
+//! restricted, a day matches if either field matches, as in Vixie's cron. `L` in the day of the
+//! month is the last day of the month.
 //!
-//! Summer time: an expression whose hours are all hours follows elapsed time, so "every ten minutes" is never early or late.
-//! Any other names times of the day. One that the change to summer time leaves out happens at the first instant after the gap;
-//! one that occurs twice happens once, at its first.
+//! Daylight saving time: if an expression matches every hour, it follows elapsed time, so "every
+//! ten minutes" has no gap. Other expressions match times of the day. If the clock skips a matching
+//! time, the match is the first instant after the gap. If a matching time occurs twice, the match
+//! is its first occurrence.
 
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::{AmbiguousOffset, TimeZone, TimeZoneDatabase};
 use jiff::{Timestamp, ToSpan as _};
 
-/// Number of days that are looked at for the next match: 29 February on a given day of the week comes within 40 years.
+/// Maximum number of days to search for a match. The rarest match is 29 February on a given day of
+/// the week, which occurs within 40 years.
 const DAYS_MAX: u32 = 366 * 41;
 
-/// A time zone.
+/// A time zone: an IANA zone or a fixed offset.
 pub struct Zone(TimeZone);
 
 impl Zone {
     /// Returns the zone with this IANA name, `UTC` or a fixed offset such as `+02:00`.
     ///
     /// # Errors
-    /// There is none.
+    /// If the name is unknown or the offset is malformed.
     pub fn find(name: &str) -> Result<Self, String> {
         if name.eq_ignore_ascii_case("UTC") {
             return Ok(Self(TimeZone::UTC));
@@ -66,12 +70,14 @@ pub struct Cron {
     weekdays: u64,
     /// `L`: the last day of the month.
     last_day: bool,
-    /// The day of the month, or of the week, is not `*`.
+    /// The day of the month does not start with `*` or `?`.
     restricts_day: bool,
+    /// The day of the week does not start with `*` or `?`.
     restricts_weekday: bool,
 }
 
-/// A field: its name for errors, its least and greatest value, and the names of values.
+/// A field: its name for errors, its minimum and maximum value, and the names of its values in
+/// order.
 struct Field {
     name: &'static str,
     least: u32,
@@ -151,7 +157,7 @@ impl Field {
                 }
                 None => {
                     let one = self.value(range).ok_or_else(refusal)?;
-                    // As in every cron, `5/10` is from 5 to the end.
+                    // As in other crons, `5/10` is every tenth value from 5 to the maximum.
                     (one, if step.is_some() { self.greatest } else { one })
                 }
             };
@@ -167,7 +173,7 @@ impl Cron {
     /// Parses an expression.
     ///
     /// # Errors
-    /// The field that is invalid, or that no day ever matches.
+    /// If a field is invalid, or if no day ever matches.
     pub fn parse(text: &str) -> Result<Self, String> {
         let named = match text.to_ascii_lowercase().as_str() {
             "@yearly" | "@annually" => Some("0 0 1 1 *"),
@@ -201,9 +207,9 @@ impl Cron {
         if !days.is_empty() {
             cron.days = DAY.parse(&days.join(","))?;
         }
-        // Sunday is 0 and 7.
+        // Both 0 and 7 are Sunday.
         cron.weekdays = (cron.weekdays | cron.weekdays >> 7) & 0x7f;
-        // In a leap year, so that it is known whether 29 February ever is such a day.
+        // The search begins at a fixed day, so the result does not depend on the time.
         let begin = Date::constant(2000, 1, 1);
         match cron.next_day(begin) {
             Some(_) => Ok(cron),
@@ -239,7 +245,7 @@ impl Cron {
         None
     }
 
-    /// Returns the first time of the day from this one on that matches.
+    /// Returns the first matching time of a day at or after this time.
     fn next_time(&self, hour: u32, minute: u32, second: u32) -> Option<Time> {
         let at_or_after = |bits: u64, least: u32| {
             let rest = bits.checked_shr(least).unwrap_or(0);
@@ -269,7 +275,7 @@ impl Cron {
         found(next_hour, first_minute, first_second)
     }
 
-    /// Returns the first time on a calendar, from this one on, that matches.
+    /// Returns the first matching date and time at or after `from`, without regard to a time zone.
     fn next_civil(&self, from: DateTime) -> Option<DateTime> {
         let day = self.next_day(from.date())?;
         let time = match day == from.date() {
@@ -289,7 +295,7 @@ impl Cron {
         }
     }
 
-    /// Returns the first instant after `after_ms`, in unix ms. O(days until then).
+    /// Returns the first matching instant after `after_ms`, both in Unix ms. O(days until then).
     pub fn next(&self, zone: &Zone, after_ms: u64) -> Option<u64> {
         // Matches are whole seconds.
         let after_s = i64::try_from(after_ms / 1000).ok()?;
@@ -302,14 +308,15 @@ impl Cron {
         u64::try_from(found.as_millisecond()).ok()
     }
 
-    /// As [`Cron::next`] for an expression that follows elapsed time; `from` itself may match.
+    /// Implements [`Cron::next`] for an expression that follows elapsed time. `from` itself may
+    /// match.
     fn next_elapsed(&self, Zone(zone): &Zone, from: Timestamp) -> Option<Timestamp> {
         let mut from = from;
         loop {
             let offset = zone.to_offset(from);
             let civil = self.next_civil(offset.to_datetime(from))?;
             let found = offset.to_timestamp(civil).ok()?;
-            // Behind a change of the offset the search goes on in the new one.
+            // If the zone's offset changes before the match, the search restarts at the change.
             match zone.following(from).next().map(|change| change.timestamp()) {
                 Some(change) if change <= found => from = change,
                 _ => return Some(found),
@@ -317,9 +324,11 @@ impl Cron {
         }
     }
 
-    /// As [`Cron::next`] for an expression that names times of the day; `from` itself may match.
+    /// Implements [`Cron::next`] for an expression that matches times of the day. `from` itself may
+    /// match.
     fn next_of_day(&self, Zone(zone): &Zone, from: Timestamp) -> Option<Timestamp> {
-        // An hour of the day may be left out, and belong to an instant that is still to come.
+        // A time before `from` on the calendar may be skipped by the clock, and then match at the
+        // end of the gap, which may be after `from`.
         let mut civil = zone.to_datetime(from.checked_sub(GAP_MAX.seconds()).ok()?);
         loop {
             civil = self.next_civil(civil)?;
@@ -327,7 +336,8 @@ impl Cron {
                 AmbiguousOffset::Unambiguous { offset } => offset.to_timestamp(civil).ok()?,
                 AmbiguousOffset::Fold { before, .. } => before.to_timestamp(civil).ok()?,
                 AmbiguousOffset::Gap { before, after } => {
-                    // Read with the offset before the change, it is behind the change.
+                    // With the offset from before the change, the skipped time is an instant after
+                    // the change. So the last change up to it is the end of the gap.
                     let inside = before.to_timestamp(civil).ok()?;
                     let change = zone.preceding(inside.checked_add(1.second()).ok()?).next();
                     let change = change.map(|change| change.timestamp());
@@ -342,7 +352,7 @@ impl Cron {
     }
 }
 
-/// Longest time that a change of the offset has ever left out, in seconds: a day, when Samoa crossed the date line.
+/// Maximum time that a change of a zone's offset skips, in seconds: a day, as in Samoa in 2011.
 const GAP_MAX: i64 = 86_400;
 
 #[cfg(test)]

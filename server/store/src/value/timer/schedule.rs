@@ -1,23 +1,24 @@
-//! When a timer repeats: every so often, or by a cron expression.
+//! Schedules of repeating timers: a fixed period, or a cron expression.
 //!
-//! Everything takes the instant; zones come from the tables that are compiled in, so no file and no clock is read.
+//! Each function gets the current time from its caller, and time zones are compiled in. So this
+//! module reads no clock and no file.
 
 use super::cron::{Cron, Zone};
 use super::{Input, write_number, write_text};
 
-/// What happens to runs whose instants have passed while nobody could run them.
+/// Treatment of missed runs: runs whose instants passed while the server could not run them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CatchUp {
-    /// They are left out, if they are later than [`GRACE_MS`].
+    /// Runs that are more than [`GRACE_MS`] late are left out.
     Skip,
-    /// One run stands for all.
+    /// One run replaces all missed runs.
     #[default]
     Once,
-    /// Each is made up for, one after the other.
+    /// All missed runs are made, one after the other.
     All,
 }
 
-/// Lateness up to which a run is on time for [`CatchUp::Skip`].
+/// Maximum delay in ms of a run that [`CatchUp::Skip`] does not leave out.
 pub const GRACE_MS: u64 = 1_000;
 
 impl CatchUp {
@@ -27,7 +28,7 @@ impl CatchUp {
         (Self::All, "all"),
     ];
 
-    /// Returns the rule with this name, in any case.
+    /// Returns the rule with this name; the case does not matter.
     pub fn parse(name: &[u8]) -> Option<Self> {
         let mut all = Self::NAMES.iter();
         let found = all.find(|(_, known)| known.as_bytes().eq_ignore_ascii_case(name));
@@ -43,14 +44,14 @@ impl CatchUp {
 /// The instants of a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum When {
-    /// The anchor plus each multiple of a period.
+    /// `anchor_ms` plus or minus each multiple of the period.
     Every {
-        /// The period, at least 1.
+        /// The period in ms, at least 1.
         every_ms: u64,
-        /// One of the instants; the schedule has earlier ones too.
+        /// Unix ms of one instant of the schedule.
         anchor_ms: u64,
     },
-    /// What a cron expression matches.
+    /// The instants that a cron expression matches.
     Cron {
         /// The expression.
         expression: Box<str>,
@@ -62,32 +63,32 @@ pub enum When {
 /// The schedule of a timer that repeats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repeat {
-    /// The instants.
+    /// The instants without bounds.
     pub when: When,
-    /// The instant of the schedule that comes next, before jitter.
+    /// Unix ms of the next run by the schedule, without jitter.
     pub nominal_ms: u64,
-    /// No instant is before this one.
+    /// Unix ms before which there are no runs.
     pub start_ms: Option<u64>,
-    /// No instant is after this one.
+    /// Unix ms after which there are no runs.
     pub end_ms: Option<u64>,
-    /// Number of runs after which the timer ends.
+    /// Maximum number of runs.
     pub limit: Option<u64>,
-    /// Each run is up to this much later than its instant.
+    /// Maximum random delay of a run after its instant, in ms.
     pub jitter_ms: u64,
-    /// What happens to missed instants.
+    /// Treatment of missed runs.
     pub catch_up: CatchUp,
 }
 
-/// What a repeating timer does at an instant.
+/// The result of [`Repeat::decide`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// Whether the command runs.
     pub runs: bool,
-    /// The next instant of the schedule, if there is one.
+    /// Unix ms of the next instant of the schedule; `None` if the timer ends.
     pub next_ms: Option<u64>,
 }
 
-/// The instants of a schedule, ready to be asked.
+/// The parsed form of [`When`].
 enum Instants {
     Every(u64, u64),
     Cron(Box<Cron>, Zone),
@@ -112,14 +113,16 @@ impl Instants {
     }
 }
 
-/// Latest instant of a schedule, in the year 9999: what calendars have.
+/// Maximum Unix ms of a schedule: a day before the end of the year 9999, the last year that the
+/// calendar (jiff) supports.
 const LAST_MS: u64 = 253_402_300_799_999 - 86_400_000;
 
 impl Repeat {
     /// Checks the schedule.
     ///
     /// # Errors
-    /// A period of 0, or what [`Cron::parse`] and [`Zone::find`] refuse.
+    /// If the period is 0, or the expression or the zone is invalid; see [`Cron::parse`] and
+    /// [`Zone::find`].
     pub fn check(&self) -> Result<(), String> {
         self.instants().map(|_| ())
     }
@@ -137,7 +140,7 @@ impl Repeat {
         })
     }
 
-    /// Returns the first instant after `after_ms`, within start and end.
+    /// Returns the first instant after `after_ms` within `start_ms` and `end_ms`.
     pub fn next_after(&self, after_ms: u64) -> Option<u64> {
         self.next_of(&self.instants().ok()?, after_ms)
     }
@@ -151,7 +154,7 @@ impl Repeat {
         (next <= self.end_ms.unwrap_or(u64::MAX).min(LAST_MS)).then_some(next)
     }
 
-    /// Returns the instants after `after_ms`, at most `count`.
+    /// Returns the first `count` instants after `after_ms` within `start_ms` and `end_ms`.
     pub fn following(&self, after_ms: u64, count: usize) -> Vec<u64> {
         let Ok(instants) = self.instants() else {
             return Vec::new();
@@ -165,9 +168,10 @@ impl Repeat {
         .collect()
     }
 
-    /// Decides at `now_ms` about a timer with this deadline, which has come. `runs` is the number of runs before.
+    /// Decides at `now_ms` whether a timer whose deadline has passed runs, and when it is next due.
+    /// `runs` is the number of earlier runs.
     pub fn decide(&self, now_ms: u64, deadline_ms: u64, runs: u64) -> Decision {
-        // Somebody has moved the run to later: the instants that it has passed belong to it.
+        // If a client moved the run to a later time, the run replaces the instants up to that time.
         let moved = deadline_ms > self.nominal_ms.saturating_add(self.jitter_ms);
         let passed = if moved { deadline_ms } else { self.nominal_ms };
         let (runs_now, from) = match self.catch_up {
@@ -285,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn missed_instants_are_skipped_made_up_for_once_or_all() {
+    fn missed_runs_follow_the_catch_up_rule() {
         let decide = |catch_up, now| {
             let schedule = Repeat {
                 nominal_ms: 10_000,
@@ -303,14 +307,14 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_was_moved_takes_the_instants_that_it_has_passed() {
+    fn a_moved_run_replaces_the_instants_that_it_passes() {
         let schedule = Repeat {
             nominal_ms: 10_000,
             catch_up: CatchUp::All,
             ..every(1_000, 0)
         };
         assert_eq!(schedule.decide(13_500, 13_500, 0).next_ms, Some(14_000));
-        // Moved to earlier: the instant itself has had its run.
+        // A run that was moved to an earlier time replaces the run at its nominal instant.
         assert_eq!(schedule.decide(9_500, 9_500, 0).next_ms, Some(11_000));
     }
 

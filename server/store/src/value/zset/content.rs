@@ -1,4 +1,4 @@
-//! Sorted sets as the keyspace and snapshots see them.
+//! [`Content`] of sorted sets, and reading sorted sets from snapshots.
 
 use punctual_rdb::{Element, Encoder, Kind, Source};
 use punctual_resp::{Args, decimal};
@@ -38,7 +38,7 @@ impl Content for Zset {
         }
     }
 
-    /// The commands name an element in their last argument.
+    /// Assumes that the last argument of each command names an entry.
     fn warm_elements<'a>(&self, commands: impl Iterator<Item = Args<'a>>) {
         let Form::Table(table) = &self.0 else {
             return;
@@ -71,7 +71,7 @@ impl Content for Zset {
             return to.listpack(out, packed.entries(), packed.len());
         }
         to.len(out, self.len() as u64);
-        // From the highest score, as in Redis, which then inserts each entry at the front.
+        // As in Redis, the highest score comes first: the reader inserts each entry at the front.
         for (name, score) in self.walk(0..self.len(), true) {
             to.element(out, name);
             to.score(out, score);

@@ -14,7 +14,7 @@ use crate::value::packed::Packed;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pairs(Packed);
 
-/// A pair with the starts of its name and score and its end.
+/// A pair and its offsets: `start` of the name, `middle` where the score starts, and `end`.
 #[derive(Clone, Copy)]
 struct Pair<'a> {
     name: Element<'a>,
@@ -49,14 +49,16 @@ fn with_score<R>(score: f64, write: impl FnOnce(Element<'_>) -> R) -> R {
     }
 }
 
-fn order(a: (f64, &[u8]), b: (f64, &[u8])) -> Ordering {
+/// Compares two entries by score, then by name.
+fn compare(a: (f64, &[u8]), b: (f64, &[u8])) -> Ordering {
     a.0.partial_cmp(&b.0)
         .unwrap_or(Ordering::Equal)
         .then_with(|| a.1.cmp(b.1))
 }
 
 impl Pairs {
-    /// Wraps pairs with distinct names in order. Returns `None` for anything else. O(n²) in pairs, which are few.
+    /// Wraps entries of a listpack. Returns `None` unless they are pairs of a name and a score, in
+    /// order, with distinct names. O(n log n).
     pub(super) fn checked(packed: Packed) -> Option<Self> {
         let pairs = Self(packed);
         if pairs.0.len() % 2 == 1 {
@@ -71,7 +73,7 @@ impl Pairs {
             let value = score_of(value)?;
             let mut text = Vec::new();
             name.write_text(&mut text);
-            if last.is_some_and(|(name, score)| order((score, &name), (value, &text)).is_ge())
+            if last.is_some_and(|(name, score)| compare((score, &name), (value, &text)).is_ge())
                 || !names.insert(text.clone())
             {
                 return None;
@@ -128,7 +130,7 @@ impl Pairs {
         Some(self.find(name)?.score)
     }
 
-    /// Sets a score to `decide(previous score)`, unless that is `None`.
+    /// Same as [`Zset::update`](super::Zset::update).
     pub(super) fn update(
         &mut self,
         name: &[u8],
@@ -145,7 +147,7 @@ impl Pairs {
             other.is_none_or(|other| {
                 other
                     .name
-                    .with_text(|text| order((other.score, text), (score, name)) == way)
+                    .with_text(|text| compare((other.score, text), (score, name)) == way)
             })
         };
         if fits(self.prev(start), Ordering::Less) && fits(self.next(end), Ordering::Greater) {
@@ -157,11 +159,11 @@ impl Pairs {
         Some(score)
     }
 
-    /// Adds an absent name.
+    /// Adds a name that is not present.
     fn insert(&mut self, name: &[u8], score: f64) {
         let behind = |pair: &Pair<'_>| {
             pair.name
-                .with_text(|text| order((pair.score, text), (score, name)).is_gt())
+                .with_text(|text| compare((pair.score, text), (score, name)).is_gt())
         };
         let at = self.pairs().find(behind).map(|pair| pair.start);
         let at = at.unwrap_or(self.0.entries().len());
@@ -190,8 +192,8 @@ impl Pairs {
         start..end.max(start)
     }
 
-    /// Returns ranks as if names alone defined the order. Matches Redis where scores differ, which its documentation
-    /// leaves open.
+    /// Returns ranks by a search that assumes the order of names alone. If scores differ, the
+    /// result equals the result of Redis, whose documentation leaves it open.
     pub(super) fn ranks_by_lex(&self, range: &LexRange<'_>, backwards: bool) -> Range<usize> {
         let len = self.len();
         let after_min = |pair: &Pair<'_>| pair.name.with_text(|name| range.is_after_min(name));
@@ -230,7 +232,7 @@ impl Pairs {
         Some((pair.name, pair.score))
     }
 
-    /// Iterates over the pairs of a range of ranks, limited to existing ones.
+    /// Iterates over the pairs of a range of ranks; ignores ranks beyond the last pair.
     pub(super) fn walk(&self, ranks: Range<usize>, backwards: bool) -> PairsWalk<'_> {
         let place = |rank: usize| self.0.position(rank * 2).map(|range| range.start);
         let at = place(if backwards { ranks.end } else { ranks.start });

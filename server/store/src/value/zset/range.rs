@@ -5,11 +5,11 @@
 pub struct ScoreBound {
     /// The score; not NaN.
     pub score: f64,
-    /// Excludes entries with exactly this score.
+    /// Excludes entries with exactly `score`.
     pub exclusive: bool,
 }
 
-/// Scores from `min` to `max`.
+/// Scores from `min` to `max`; empty if `min` is above `max`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ScoreRange {
     /// The lower end.

@@ -6,8 +6,8 @@ use rustc_apfloat::ieee::Double;
 
 use crate::error::c_string;
 
-/// Parses all of `text` as a score, as `strtod` does, hexadecimal floats and infinities included. Returns `None` for
-/// spaces, NaN, overflow and underflow. O(length).
+/// Parses all of `text` as a score, as `strtod` does, hexadecimal floats and infinities included.
+/// Returns `None` for spaces, NaN, overflow and underflow. O(length).
 #[inline]
 pub fn parse(text: &[u8]) -> Option<f64> {
     parse_digits(text).or_else(|| parse_f64(text)).or_else(|| {
@@ -21,7 +21,7 @@ pub fn parse(text: &[u8]) -> Option<f64> {
     })
 }
 
-/// Fast path for a few decimal digits.
+/// Fast path for a text of at most 15 decimal digits.
 #[inline]
 fn parse_digits(text: &[u8]) -> Option<f64> {
     // Every integer of at most 15 digits is exact as a double.
@@ -40,8 +40,8 @@ fn parse_digits(text: &[u8]) -> Option<f64> {
     Some(value as f64)
 }
 
-/// Parses a bound as `strtod` does: leading spaces are skipped, overflow is infinite, underflow and an empty text are
-/// zero, and a NUL ends the text. O(length).
+/// Parses a bound as `strtod` does: leading spaces are skipped, overflow is infinite, underflow and
+/// an empty text are zero, and a NUL ends the text. O(length).
 pub(crate) fn parse_bound(text: &[u8]) -> Option<f64> {
     if let Some(score) = parse_digits(text) {
         return Some(score);
@@ -59,7 +59,8 @@ pub(crate) fn parse_bound(text: &[u8]) -> Option<f64> {
         .or_else(|| parse_hexadecimal(text))
 }
 
-/// Parses `0x`, hexadecimal digits with an optional point, and an optional `p` with a decimal exponent.
+/// Parses `0x`, hexadecimal digits with an optional point, and an optional `p` with a decimal
+/// exponent.
 fn parse_hexadecimal(text: &[u8]) -> Option<f64> {
     let (negative, magnitude) = match text {
         [b'-', rest @ ..] => (true, rest),
@@ -98,8 +99,8 @@ fn parse_hexadecimal(text: &[u8]) -> Option<f64> {
     Some(if negative { -value } else { value })
 }
 
-/// Returns the integer that encodes a score in the compact form, if the score is whole and not too large; 0 for -0, as
-/// in Redis.
+/// Returns the integer that stands for a score in the compact form. Returns `None` if the score has
+/// a fraction or its magnitude is above 2^62. As in Redis, -0 becomes 0.
 #[inline]
 pub(super) fn as_int(score: f64) -> Option<i64> {
     const MAX: f64 = (1u64 << 62) as f64;

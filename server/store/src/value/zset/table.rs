@@ -1,4 +1,7 @@
-//! The large form, Redis's skiplist: entries by name, and a tree for their order.
+//! The form of large sorted sets, which OBJECT ENCODING calls `skiplist`: entries by name, and a B+
+//! tree with their order. A slot of the tree holds an *ordinal*, a number with the order of the
+//! score, and the entry's index. A *split* is a function that returns the number of slots before a
+//! position; see [`tree`](crate::tree).
 
 use std::ops::Range;
 
@@ -7,7 +10,7 @@ use smallvec::SmallVec;
 use super::range::{LexRange, ScoreRange};
 use super::{Scores, WARM_SCORES};
 use crate::hash_table::{Hash, WARM_MAX};
-use crate::tree::{Slot, Sorted as _, Tree, Walk, count_before};
+use crate::tree::{Slot, Tree, TreeSlot as _, Walk, count_before};
 use crate::value::keyed::{Element, Keyed, hash_of};
 use crate::value::text::Text;
 
@@ -33,14 +36,16 @@ impl Element for Entry {
     }
 }
 
-/// Invariant: `order` holds the ids of `entries`, each with its entry's score.
+/// The entries of a sorted set. Invariant: `order` has one slot for each entry, with the entry's
+/// index in `entries` and the ordinal of its score.
 #[derive(Clone, Default)]
 pub(super) struct Table {
     entries: Keyed<Entry>,
     order: Tree<Slot>,
 }
 
-/// Maps a score to a number with the same order; -0 and 0 map to the same one.
+/// Maps a score to its ordinal: numbers with the same order as scores. -0 and 0 have the same
+/// ordinal.
 #[inline]
 fn ordinal(score: f64) -> u64 {
     debug_assert!(!score.is_nan());
@@ -52,7 +57,8 @@ fn ordinal(score: f64) -> u64 {
     }
 }
 
-/// Returns the number of slots with this ordinal and a smaller name. Slots with this ordinal come first.
+/// Returns the number of slots with this ordinal and a smaller name. The slots with this ordinal
+/// are the first of `slots`.
 #[inline]
 fn smaller_names(entries: &Keyed<Entry>, slots: &[Slot], ordinal: u64, name: &[u8]) -> usize {
     let equal = match slots {
@@ -64,7 +70,8 @@ fn smaller_names(entries: &Keyed<Entry>, slots: &[Slot], ordinal: u64, name: &[u
     slots[..equal].partition_point(|slot| entries.get(slot.id).name() < name)
 }
 
-/// Returns a split at the insertion point of an absent name. Compares names only between equal ordinals.
+/// Returns a split at the position where a new name with this ordinal belongs. Compares names only
+/// if ordinals are equal.
 #[inline]
 fn at_gap<'a>(
     entries: &'a Keyed<Entry>,
@@ -82,8 +89,8 @@ fn at_gap<'a>(
     }
 }
 
-/// Returns a split before an existing entry, or after it if `through`. Leaves compare ids; inner nodes compare names
-/// between equal ordinals.
+/// Returns a split before an existing entry, or after it if `through`. In a leaf, the split
+/// compares indices; in an inner node, it compares names of equal ordinals.
 #[inline]
 fn at_entry(
     entries: &Keyed<Entry>,
@@ -119,7 +126,8 @@ fn at_score(score: f64, through: bool) -> impl Fn(&[Slot]) -> usize {
 }
 
 impl Table {
-    /// Creates a table. Returns `None` for a duplicate name. O(n log n), O(n) if the pairs are in order.
+    /// Creates a table. Returns `None` for a duplicate name. O(n log n), O(n) if the pairs are in
+    /// order.
     pub(super) fn from_pairs(mut pairs: Vec<(Text, f64)>) -> Option<Self> {
         pairs.sort_by(|(a, x), (b, y)| {
             let names = || a.as_bytes().cmp(b.as_bytes());
@@ -158,8 +166,8 @@ impl Table {
         &mut self.entries
     }
 
-    /// Loads the cache lines that look-ups of these names need, and with `scores` those of searches for the names' scores and
-    /// for these. Changes nothing.
+    /// Loads the cache lines that lookups of these names need. With `scores`, also loads the lines
+    /// for tree searches of the names' current scores and of `scores`. Changes nothing.
     pub(super) fn warm(&self, names: &[&[u8]], scores: Option<&Scores>) {
         let hashes: SmallVec<[Hash; WARM_MAX]> = names.iter().map(|name| hash_of(name)).collect();
         let found = self.entries.warm(&hashes);
@@ -168,7 +176,7 @@ impl Table {
         };
         let scores = scores.iter().copied().chain(found.map(|entry| entry.score));
         let ordinals: SmallVec<[u64; WARM_SCORES]> = scores.map(ordinal).collect();
-        // The names of entries with equal scores are compared.
+        // A search compares names if scores are equal, so it also needs the names' lines.
         let mut sum = 0;
         self.order.warm(&ordinals, |id| {
             sum ^= self.entries.get(id).name().first().copied().unwrap_or(0);
@@ -186,7 +194,7 @@ impl Table {
         Some(self.entries.get(id).score)
     }
 
-    /// Sets a score to `decide(previous score)`, unless that is `None`.
+    /// Same as [`Zset::update`](super::Zset::update).
     pub(super) fn update(
         &mut self,
         name: &[u8],

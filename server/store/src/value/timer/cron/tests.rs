@@ -5,7 +5,7 @@ fn ms(text: &str) -> u64 {
     instant.as_millisecond().cast_unsigned()
 }
 
-/// Returns the next instants of an expression after one, in UTC.
+/// Returns the next `count` instants of an expression after `after`, in UTC.
 fn following(expression: &str, zone: &str, after: &str, count: usize) -> Vec<String> {
     let (cron, zone) = (Cron::parse(expression).unwrap(), Zone::find(zone).unwrap());
     let mut last = ms(after);
@@ -74,7 +74,7 @@ fn fields_are_values_ranges_steps_and_names() {
         "2026-01-01T00:00:00Z",
         &["2026-01-04T00:00:00Z"],
     );
-    // Either day is enough if both are restricted.
+    // If both days are restricted, a day matches if either field matches.
     utc(
         "0 0 13 * 5",
         "2026-02-01T00:00:00Z",
@@ -110,7 +110,7 @@ fn names_stand_for_expressions() {
 }
 
 #[test]
-fn an_instant_is_after_the_one_before_it() {
+fn the_next_instant_is_later() {
     utc(
         "* * * * * *",
         "2026-01-01T00:00:00.999Z",
@@ -165,7 +165,7 @@ fn a_time_in_the_gap_is_the_first_instant_after_it() {
         berlin("30 2 * * *", 2),
         ["2026-03-29T01:00:00Z", "2026-03-30T00:30:00Z"]
     );
-    // Several times in the gap are one instant.
+    // Several matching times in the gap are one instant.
     assert_eq!(
         berlin("10,50 2 * * *", 3),
         [
@@ -178,7 +178,7 @@ fn a_time_in_the_gap_is_the_first_instant_after_it() {
         berlin("0 2,3 * * *", 2),
         ["2026-03-29T01:00:00Z", "2026-03-30T00:00:00Z"]
     );
-    // Asked in the middle of it, too.
+    // A search that begins within the gap's hour finds the same instants.
     assert_eq!(
         following("30 2 * * *", "Europe/Berlin", "2026-03-29T00:59:59Z", 1),
         ["2026-03-29T01:00:00Z"]
@@ -195,7 +195,7 @@ fn a_time_in_the_gap_is_the_first_instant_after_it() {
 }
 
 #[test]
-fn a_time_that_occurs_twice_happens_at_its_first() {
+fn a_time_that_occurs_twice_matches_its_first_occurrence() {
     let berlin =
         |expression, count| following(expression, "Europe/Berlin", "2026-10-24T12:00:00Z", count);
     assert_eq!(
@@ -210,7 +210,7 @@ fn a_time_that_occurs_twice_happens_at_its_first() {
 }
 
 #[test]
-fn all_hours_follow_elapsed_time() {
+fn an_expression_of_all_hours_follows_elapsed_time() {
     let spring = following("30 * * * *", "Europe/Berlin", "2026-03-29T00:00:00Z", 3);
     assert_eq!(
         spring,
@@ -262,7 +262,7 @@ fn minutes_agree_with_a_walk() {
 }
 
 #[test]
-fn invalid_expressions_name_what_is_wrong() {
+fn errors_name_the_invalid_part() {
     for (expression, error) in [
         ("", "'' has neither five nor six fields"),
         ("* * * *", "'* * * *' has neither five nor six fields"),
