@@ -1,5 +1,6 @@
-//! Bitmaps and bit fields in strings. Bit 0 is the highest bit of byte 0; bits after the end of a string are 0.
-//! Single bits are in `single`, counting and searching in `range`, BITOP in `operation`, BITFIELD in `field`.
+//! Bitmaps and bit fields in strings. Bit 0 is the highest bit of byte 0; bits after the end of a
+//! string are 0. Single bits are in `single`, counting and searching in `range`, BITOP in
+//! `operation`, BITFIELD in `field`.
 
 mod field;
 mod operation;
@@ -96,7 +97,8 @@ const BAD_OFFSET: Error = Error::fixed("ERR bit offset is not an integer or out 
 
 crate::family!(Handler, Group::Bitmap, Flags::NONE, keys(1, 1, 1));
 
-/// Parses a bit offset: `number` units of `width` bits. The bit must lie within the maximum length of a string.
+/// Parses a bit offset: `number` units of `width` bits. The bit must lie within the maximum length
+/// of a string.
 fn offset(cx: &Cx, number: &[u8], width: u32) -> Result<u64, Error> {
     parse_i64(number)
         .and_then(|number| u64::try_from(number).ok())
@@ -105,8 +107,8 @@ fn offset(cx: &Cx, number: &[u8], width: u32) -> Result<u64, Error> {
         .ok_or(BAD_OFFSET)
 }
 
-/// Returns the bytes of a string to change in place, and true if it grew. Creates a missing key, and extends the string
-/// with zeros up to byte `last`.
+/// Returns the bytes of a string to change in place, and true if it grew. Creates a missing key,
+/// and extends the string with zeros up to byte `last`.
 fn grow_string<'c>(
     cx: &'c mut Cx<'_, '_>,
     key: &[u8],

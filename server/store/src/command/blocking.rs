@@ -1,8 +1,9 @@
 //! Blocking pops and moves of lists and sorted sets.
 //!
-//! A handler tries its keys in order and replies if one has elements. Otherwise it requests a wait and does not reply:
-//! the caller blocks the client, and runs the same handler again when a key is ready ([`crate::keyspace::waiters`]).
-//! If the client may not wait, the handler replies as after a timeout.
+//! A handler tries its keys in order and replies if one has elements. Otherwise it requests a wait
+//! and does not reply: the caller blocks the client, and runs the same handler again when a key is
+//! ready ([`crate::keyspace::waiters`]). If the client may not wait, the handler replies as after a
+//! timeout.
 
 mod lists;
 #[cfg(test)]
@@ -141,7 +142,8 @@ const fn zset(name: &'static str, arity: i32, flags: Flags, handler: Handler) ->
     Command::new(name, arity, flags, Group::SortedSet, handler)
 }
 
-/// Parses a timeout in seconds into a deadline in unix ms, rounded up; `None` for 0, which means no timeout.
+/// Parses a timeout in seconds into a deadline in unix ms, rounded up; `None` for 0, which means no
+/// timeout.
 fn deadline(cx: &Cx, seconds: &[u8]) -> Result<Option<u64>, Error> {
     const OUT_OF_RANGE: Error = Error::fixed("ERR timeout is out of range");
     let seconds =

@@ -1,5 +1,5 @@
-//! DEBUG DIGEST and DIGEST-VALUE: digests of the keyspace's content. Two servers with the same keys have
-//! the same digest; see [`Digest`].
+//! DEBUG DIGEST and DIGEST-VALUE: digests of the keyspace's content. Two servers with the same keys
+//! have the same digest; see [`Digest`].
 
 use punctual_resp::{Args, Reply};
 

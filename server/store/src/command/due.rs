@@ -25,7 +25,8 @@ impl DueCounts {
     /// Reads `from to [BUCKETS n]`.
     ///
     /// # Errors
-    /// A syntax error, a number that is none, a range that ends before it begins, or one that has parts and no end.
+    /// A syntax error, a number that is none, a range that ends before it begins, or one that has
+    /// parts and no end.
     pub fn parse(args: Args) -> Result<Self, Error> {
         let end = |text: &[u8], open: &[u8], ms: u64| match text {
             text if text == open => Ok(ms),

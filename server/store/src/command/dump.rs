@@ -244,7 +244,8 @@ mod tests {
         assert_eq!(fixture.run("OBJECT IDLETIME r"), ":1000");
     }
 
-    /// As in Redis, whose suite compares it: the words of the client, with the deadline as an absolute time.
+    /// As in Redis, whose suite compares it: the words of the client, with the deadline as an
+    /// absolute time.
     #[test]
     fn the_log_has_the_words_of_the_client() {
         let mut fixture = Fixture::new();

@@ -1,7 +1,7 @@
 //! Shared implementation of SSCAN, HSCAN and ZSCAN, with SCAN's options.
 //!
-//! The cursor of a large collection is a hash, as in SCAN: all elements with a lower hash have been returned. A compact
-//! collection is returned as a whole, whatever the cursor.
+//! The cursor of a large collection is a hash, as in SCAN: all elements with a lower hash have been
+//! returned. A compact collection is returned as a whole, whatever the cursor.
 
 use punctual_rdb::listpack::Element as Packed;
 use punctual_resp::{Args, Reply};
@@ -22,7 +22,8 @@ pub(crate) struct ScanPage<'a, 'o> {
 }
 
 impl ScanPage<'_, '_> {
-    /// Writes a name if the pattern matches it. Returns true if it was written: the value or score must follow.
+    /// Writes a name if the pattern matches it. Returns true if it was written: the value or score
+    /// must follow.
     pub(crate) fn name(&mut self, name: &[u8]) -> bool {
         let matches = self
             .filter
@@ -61,8 +62,8 @@ impl ScanPage<'_, '_> {
         }
     }
 
-    /// Continues the scan of a large collection and calls `show` with each element. Returns the next cursor, `None` at
-    /// the end. O(count) on average.
+    /// Continues the scan of a large collection and calls `show` with each element. Returns the
+    /// next cursor, `None` at the end. O(count) on average.
     pub(crate) fn walk<E: Element>(
         &mut self,
         keyed: &Keyed<E>,
@@ -86,11 +87,12 @@ impl ScanPage<'_, '_> {
     }
 }
 
-/// Runs SSCAN, HSCAN or ZSCAN on a `K`: `walk` writes a page and returns the next cursor, `None` at the end.
+/// Runs SSCAN, HSCAN or ZSCAN on a `K`: `walk` writes a page and returns the next cursor, `None` at
+/// the end.
 ///
 /// # Errors
-/// Errors of the arguments; [`Error::WrongType`] if the key holds another type. Options are parsed only if the key
-/// exists.
+/// Errors of the arguments; [`Error::WrongType`] if the key holds another type. Options are parsed
+/// only if the key exists.
 pub(crate) fn scan<K: Kind>(
     cx: &mut Cx,
     args: Args,

@@ -1,6 +1,6 @@
-//! Geospatial commands: members of a sorted set whose scores are cells of a grid. `cell` has the grid, `shape`
-//! distances and the cells that cover a circle or a box, `place` commands on members; `query` parses searches and
-//! `search` runs them.
+//! Geospatial commands: members of a sorted set whose scores are cells of a grid. `cell` has the
+//! grid, `shape` distances and the cells that cover a circle or a box, `place` commands on members;
+//! `query` parses searches and `search` runs them.
 
 mod cell;
 mod place;
@@ -201,8 +201,9 @@ fn point(longitude: &[u8], latitude: &[u8]) -> Result<Point, Error> {
 
 /// Writes a distance, at most a few times the circumference of the earth, with four decimal places.
 ///
-/// Rounds as Redis does: after the multiplication, half to even. Formatting with `.4` rounds the exact value instead, which
-/// gives another last digit for about one distance in 50,000 above 10,000 km.
+/// Rounds as Redis does: after the multiplication, half to even. Formatting with `.4` rounds the
+/// exact value instead, which gives another last digit for about one distance in 50,000 above
+/// 10,000 km.
 fn reply_distance(reply: &mut Reply, distance: f64) {
     let parts = (distance * 10_000.0).round_ties_even() as u64;
     let text = format!("{}.{:04}", parts / 10_000, parts % 10_000);

@@ -1,9 +1,11 @@
 //! JOB: queues of jobs. No command of Redis.
 //!
-//! JOB COUNT and JOB QUEUES belong to the server, which knows what a user may read; their other half is in `look`.
+//! JOB COUNT and JOB QUEUES belong to the server, which knows what a user may read; their other
+//! half is in `look`.
 //!
-//! `add` has JOB ADD, `take` JOB TAKE, `held` what a worker says of its jobs, `manage` what people do to queues, `look` the
-//! readers, and `effects` what the log of changes has. Every handler finds its queue by `queue`, which first takes the steps that are due.
+//! `add` has JOB ADD, `take` JOB TAKE, `held` what a worker says of its jobs, `manage` what people
+//! do to queues, `look` the readers, and `effects` what the log of changes has. Every handler finds
+//! its queue by `queue`, which first takes the steps that are due.
 
 mod add;
 mod effects;
@@ -186,7 +188,8 @@ const fn keyed(name: &'static str, arity: i32, flags: Flags, handler: Handler) -
     row(name, arity, flags, handler).keys(2, 2, 1)
 }
 
-/// Finds a queue to change or to look at, and takes the steps that are due: at least `count` if so many are.
+/// Finds a queue to change or to look at, and takes the steps that are due: at least `count` if so
+/// many are.
 ///
 /// # Errors
 /// [`Error::WrongType`] if the value has another type.

@@ -216,7 +216,8 @@ fn rename_key(cx: &mut Cx, from: &[u8], to: &[u8], only_new: bool) -> Result<boo
     Ok(true)
 }
 
-/// Adds a record that was removed elsewhere, with its value, deadline and usage; `key` must not exist.
+/// Adds a record that was removed elsewhere, with its value, deadline and usage; `key` must not
+/// exist.
 fn add_record(cx: &mut Cx, db: usize, key: &[u8], record: Record) {
     let uses = record.key.uses();
     let id = cx.add_in(db, key, record.value);

@@ -1,5 +1,6 @@
-//! Lists: the family's rows. `ends` has pushes and pops, `transfer` moves between keys, `read` the readers, `change`
-//! LSET, LINSERT, LREM and LTRIM. The blocking commands call the functions of `ends` and `transfer`.
+//! Lists: the family's rows. `ends` has pushes and pops, `transfer` moves between keys, `read` the
+//! readers, `change` LSET, LINSERT, LREM and LTRIM. The blocking commands call the functions of
+//! `ends` and `transfer`.
 
 mod change;
 mod ends;
@@ -211,7 +212,8 @@ fn absolute(index: i64, len: usize) -> Option<usize> {
     usize::try_from(index).ok().filter(|index| *index < len)
 }
 
-/// Converts an inclusive range, with negative indices from the end, to `start..end`; `start == end` if it is empty.
+/// Converts an inclusive range, with negative indices from the end, to `start..end`; `start == end`
+/// if it is empty.
 fn bounds(start: i64, end: i64, len: usize) -> (usize, usize) {
     let len = len as i64;
     let from_end = |index: i64| if index < 0 { len + index } else { index };

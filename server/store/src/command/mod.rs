@@ -1,7 +1,7 @@
 //! The commands of the keyspace: one file per family, which holds the handlers and their rows.
 //!
-//! To add a command, write the handler and add its row to the family's `COMMANDS`. A new family is a file and
-//! a line in [`FAMILIES`].
+//! To add a command, write the handler and add its row to the family's `COMMANDS`. A new family is
+//! a file and a line in [`FAMILIES`].
 
 pub mod bitmap;
 pub mod blocking;

@@ -1,8 +1,8 @@
 //! SCAN: incremental iteration over the keyspace.
 //!
-//! A cursor is the shard's number above 32 bits of hash: SCAN has returned all keys of lower shards, and in this shard
-//! all keys with a lower hash, whatever was added, removed or resized between the calls. A scan locks one shard at a
-//! time.
+//! A cursor is the shard's number above 32 bits of hash: SCAN has returned all keys of lower
+//! shards, and in this shard all keys with a lower hash, whatever was added, removed or resized
+//! between the calls. A scan locks one shard at a time.
 
 use punctual_resp::decimal::parse_u64;
 use punctual_resp::{Args, Reply};
@@ -44,7 +44,8 @@ const COUNT_DEFAULT: i64 = 10;
 pub(crate) struct Cursor(pub(crate) u64);
 
 impl Cursor {
-    /// Parses a cursor as C's `strtoul` does, which Redis uses: a sign is allowed, and an empty text is 0.
+    /// Parses a cursor as C's `strtoul` does, which Redis uses: a sign is allowed, and an empty
+    /// text is 0.
     pub(crate) fn parse(text: &[u8]) -> Result<Self, Error> {
         const INVALID: Error = Error::fixed("ERR invalid cursor");
         let (negative, digits) = match c_string(text) {
@@ -343,7 +344,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
 
-        /// Redis guarantees that a key that exists during the whole scan is returned; here it is returned exactly once.
+        /// Redis guarantees that a key that exists during the whole scan is returned; here it is
+        /// returned exactly once.
         #[test]
         fn keys_that_exist_during_the_whole_scan_are_returned_once(
             shards in prop_oneof![Just(1usize), Just(8)],

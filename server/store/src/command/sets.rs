@@ -1,5 +1,5 @@
-//! Sets: the family's rows. `change` has SADD, SREM and SMOVE, `read` the readers, `random` SPOP and SRANDMEMBER,
-//! `combine` intersections, unions and differences.
+//! Sets: the family's rows. `change` has SADD, SREM and SMOVE, `read` the readers, `random` SPOP
+//! and SRANDMEMBER, `combine` intersections, unions and differences.
 
 mod change;
 mod combine;

@@ -1,9 +1,11 @@
-//! Streams: the family's rows. `add` has the writers of entries, `range` and `read` the readers, `group` XGROUP, `pending` and
-//! `claim` what groups have delivered, `redeliver` what XREADGROUP takes over, `info` XINFO. `retain` and `lease` are commands of our own.
-//! Handlers find their streams through `lookup`.
+//! Streams: the family's rows. `add` has the writers of entries, `range` and `read` the readers,
+//! `group` XGROUP, `pending` and `claim` what groups have delivered, `redeliver` what XREADGROUP
+//! takes over, `info` XINFO. `retain` and `lease` are commands of our own. Handlers find their
+//! streams through `lookup`.
 //!
-//! Commands on groups change neither WATCH nor what blocked clients wait for, as in Redis (`Turn::commit_group`). Their
-//! effects name IDs, times and counts, so that a replay does not depend on when it happens.
+//! Commands on groups change neither WATCH nor what blocked clients wait for, as in Redis
+//! (`Turn::commit_group`). Their effects name IDs, times and counts, so that a replay does not
+//! depend on when it happens.
 
 mod add;
 mod arguments;

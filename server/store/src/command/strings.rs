@@ -1,5 +1,6 @@
-//! Strings: the family's rows. `read` has the readers and GETEX, `set` SET and its variants, `compare` conditions on values,
-//! `change` INCR, APPEND and SETRANGE, `increx` INCREX, `lcs` the longest common subsequence.
+//! Strings: the family's rows. `read` has the readers and GETEX, `set` SET and its variants,
+//! `compare` conditions on values, `change` INCR, APPEND and SETRANGE, `increx` INCREX, `lcs` the
+//! longest common subsequence.
 
 mod change;
 mod compare;

@@ -1,4 +1,5 @@
-//! DEBUG LISTPACK, QUICKLIST and HTSTATS-KEY: the structures behind a value. The container DEBUG is a server command.
+//! DEBUG LISTPACK, QUICKLIST and HTSTATS-KEY: the structures behind a value. The container DEBUG is
+//! a server command.
 
 use std::fmt::Write as _;
 

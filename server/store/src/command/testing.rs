@@ -1,5 +1,5 @@
-//! Fixture for the tests of the command families: command lines in, replies and events out, with a clock that tests
-//! set.
+//! Fixture for the tests of the command families: command lines in, replies and events out, with a
+//! clock that tests set.
 
 use punctual_resp::{Args, OwnedArgs, Parser, Protocol, Reply};
 
@@ -136,8 +136,8 @@ impl Fixture {
         }
     }
 
-    /// Runs a command line, with words split at spaces (`""` is the empty word). Returns the reply with line ends
-    /// replaced by spaces: `+OK`, `$1 v`, `*2 $1 a :1`, `-ERR syntax error`.
+    /// Runs a command line, with words split at spaces (`""` is the empty word). Returns the reply
+    /// with line ends replaced by spaces: `+OK`, `$1 v`, `*2 $1 a :1`, `-ERR syntax error`.
     pub(crate) fn run(&mut self, line: &str) -> String {
         let words: OwnedArgs = line
             .split_whitespace()
@@ -330,7 +330,8 @@ impl Fixture {
         self.stats += counted;
     }
 
-    /// Moves the clock to `ms` after the epoch and expires due keys in exact order, as CLOCK ADVANCE does.
+    /// Moves the clock to `ms` after the epoch and expires due keys in exact order, as CLOCK
+    /// ADVANCE does.
     pub(crate) fn jump(&mut self, ms: u64) {
         let mut turn = Turn::new(&self.store, self.now, &mut self.sink, self.classes);
         assert!(turn.advance(Now::from_ms(ms)), "a timer is due");
@@ -340,18 +341,20 @@ impl Fixture {
         self.stats += counted;
     }
 
-    /// Returns the events since the last call, separated by commas: `set k`, or `set k @3` for database 3.
+    /// Returns the events since the last call, separated by commas: `set k`, or `set k @3` for
+    /// database 3.
     pub(crate) fn events(&mut self) -> String {
         std::mem::take(&mut self.sink.events).join(", ")
     }
 
-    /// Returns the expired keys and fields since the last call: `key=last value at deadline`, `key.field at deadline`.
+    /// Returns the expired keys and fields since the last call: `key=last value at deadline`,
+    /// `key.field at deadline`.
     pub(crate) fn last_values(&mut self) -> Vec<String> {
         std::mem::take(&mut self.sink.last_values)
     }
 
-    /// Runs the commands of a transcript and compares replies and events with those that redis-server gave.
-    /// Lines: `command => reply | event key, event key`, or a comment after `#`.
+    /// Runs the commands of a transcript and compares replies and events with those that
+    /// redis-server gave. Lines: `command => reply | event key, event key`, or a comment after `#`.
     #[track_caller]
     pub(crate) fn replay(&mut self, transcript: &str) {
         for line in transcript.lines().filter(|line| !line.starts_with('#')) {

@@ -1,6 +1,7 @@
 //! TIMER: commands that happen on time. No command of Redis.
 //!
-//! TIMER SET and TIMER RUN belong to the server, which knows the commands and the users; SET's other half is here.
+//! TIMER SET and TIMER RUN belong to the server, which knows the commands and the users; SET's
+//! other half is here.
 
 pub(crate) mod look;
 mod set;
@@ -133,7 +134,8 @@ fn resume(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     Ok(())
 }
 
-/// Sets what is not in the words of TIMER SET: TIMER STATE key deadline nominal remaining runs failures lateness error.
+/// Sets what is not in the words of TIMER SET: TIMER STATE key deadline nominal remaining runs
+/// failures lateness error.
 fn state(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     if !cx.turn.replays() {
         return Err(Error::fixed("ERR TIMER STATE is for logs of changes only"));

@@ -1,5 +1,6 @@
-//! Sorted sets: the family's rows. `add` has ZADD, `read` look-ups and counts, `range` ZRANGE and its variants,
-//! `remove` ZREM, `pop` the pops, `random` ZRANDMEMBER, `combine` unions, intersections and differences.
+//! Sorted sets: the family's rows. `add` has ZADD, `read` look-ups and counts, `range` ZRANGE and
+//! its variants, `remove` ZREM, `pop` the pops, `random` ZRANDMEMBER, `combine` unions,
+//! intersections and differences.
 
 mod add;
 mod combine;
@@ -372,7 +373,8 @@ fn reply_name(reply: &mut Reply, name: Element<'_>) {
     }
 }
 
-/// Writes `count` entries. With scores, they are pairs in RESP3, and alternating names and scores in RESP2.
+/// Writes `count` entries. With scores, they are pairs in RESP3, and alternating names and scores
+/// in RESP2.
 fn reply_entries<'a>(
     reply: &mut Reply,
     entries: impl Iterator<Item = (Element<'a>, f64)>,
@@ -396,7 +398,8 @@ fn reply_entries<'a>(
     }
 }
 
-/// Stores the result of a `*STORE` command and replies with its size. An empty result removes the key.
+/// Stores the result of a `*STORE` command and replies with its size. An empty result removes the
+/// key.
 fn store(cx: &mut Cx, key: &[u8], result: Zset, event: &str, reply: &mut Reply) {
     reply.int(result.len() as i64);
     if !result.is_empty() {

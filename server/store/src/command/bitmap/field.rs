@@ -60,7 +60,8 @@ impl Width {
         }
     }
 
-    /// Returns `number`, adjusted to `overflow` if it does not fit, or `None` for an overflow with FAIL.
+    /// Returns `number`, adjusted to `overflow` if it does not fit, or `None` for an overflow with
+    /// FAIL.
     fn fit(self, number: i128, overflow: Overflow) -> Option<i64> {
         let (min, max) = self.limits();
         if (min..=max).contains(&number) {
@@ -73,8 +74,8 @@ impl Width {
         }
     }
 
-    /// Returns the operand of SET as Redis saturates it: if the distance of a negative number from the largest one
-    /// overflows 64 bits, Redis sets the largest number.
+    /// Returns the operand of SET as Redis saturates it: if the distance of a negative number from
+    /// the largest one overflows 64 bits, Redis sets the largest number.
     fn as_redis_saturates(self, number: i64, overflow: Overflow) -> i64 {
         let max = i64::MAX >> (64 - self.bits);
         let too_far = self.bits < 64 && max.checked_sub(number).is_none();
@@ -243,7 +244,8 @@ pub(super) fn bitfield(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(),
     if changes > 0 {
         commit_bits(cx, key, changes);
     } else if longer {
-        // Zeros were added for numbers that did not fit. Redis tells nobody, and its replicas differ from then on.
+        // Zeros were added for numbers that did not fit. Redis tells nobody, and its replicas
+        // differ from then on.
         cx.commit_silently(key, 0);
     }
     Ok(())

@@ -68,8 +68,8 @@ impl Operation {
         Ok(())
     }
 
-    /// Changes `all` byte by byte to the operation's value of it and `more`; the shorter one is padded with zeros. O(length of
-    /// the longer one).
+    /// Changes `all` byte by byte to the operation's value of it and `more`; the shorter one is
+    /// padded with zeros. O(length of the longer one).
     fn combine(all: &mut Vec<u8>, more: &[u8], operation: impl Fn(u8, u8) -> u8) {
         all.resize(all.len().max(more.len()), 0);
         let (with, beyond) = all.split_at_mut(more.len());

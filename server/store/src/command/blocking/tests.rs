@@ -109,7 +109,8 @@ impl BlockedClients {
         })
     }
 
-    /// Expires what is due, as an event loop does. Returns the number and reply of each client that this served.
+    /// Expires what is due, as an event loop does. Returns the number and reply of each client that
+    /// this served.
     fn expire(&mut self) -> String {
         let shards = self.fixture.store.shards();
         self.fixture.with_turn(|turn| {
@@ -120,7 +121,8 @@ impl BlockedClients {
         })
     }
 
-    /// Moves the clock to the next deadline of the keyspace, and expires what is due. Returns the time in ms and who was served.
+    /// Moves the clock to the next deadline of the keyspace, and expires what is due. Returns the
+    /// time in ms and who was served.
     fn next(&mut self) -> (u64, String) {
         let next = self.fixture.with_turn(|turn| turn.next_deadline());
         let next = next.expect("something is due some time");

@@ -1,6 +1,6 @@
-//! Cells of a grid on the map. Longitude and latitude are halved repeatedly; each halving gives one bit, and the bits
-//! of both are interleaved. A member's score is the 52 bits of its cell after 26 halvings, so the members within a
-//! coarser cell have a contiguous range of scores.
+//! Cells of a grid on the map. Longitude and latitude are halved repeatedly; each halving gives one
+//! bit, and the bits of both are interleaved. A member's score is the 52 bits of its cell after 26
+//! halvings, so the members within a coarser cell have a contiguous range of scores.
 
 /// Longitudes of the grid.
 pub(super) const LONGITUDES: Span = Span {
@@ -37,7 +37,8 @@ impl Span {
         (self.min..=self.max).contains(&degrees)
     }
 
-    /// Returns the one of `2^steps` parts that contains `degrees`. The upper end lies after the last part.
+    /// Returns the one of `2^steps` parts that contains `degrees`. The upper end lies after the
+    /// last part.
     fn part(self, degrees: f64, steps: u32) -> u32 {
         let share = (degrees - self.min) / (self.max - self.min);
         (share * (1_u64 << steps) as f64) as u32
@@ -86,7 +87,8 @@ impl Point {
         Cell::of(self, STEPS).bits as f64
     }
 
-    /// Returns the standard geohash (G. Niemeyer, 2008) with 11 characters; the last one is always `0`.
+    /// Returns the standard geohash (G. Niemeyer, 2008) with 11 characters; the last one is always
+    /// `0`.
     pub(super) fn geohash(self) -> [u8; 11] {
         const LETTERS: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";
         let latitude = ALL_LATITUDES.part(self.latitude, STEPS);
@@ -99,8 +101,8 @@ impl Point {
     }
 }
 
-/// Converts a score to the bits of a cell. Scores that no point has convert as a cast to `uint64_t` on x86 does, since
-/// Redis uses that cast.
+/// Converts a score to the bits of a cell. Scores that no point has convert as a cast to `uint64_t`
+/// on x86 does, since Redis uses that cast.
 fn bits_of(score: f64) -> u64 {
     const HALF: f64 = (1_u64 << 63) as f64;
     match score {
@@ -179,7 +181,8 @@ impl Cell {
         }
     }
 
-    /// Returns the neighbour `east` columns and `north` rows away (-1, 0 or 1 each). The grid wraps around.
+    /// Returns the neighbour `east` columns and `north` rows away (-1, 0 or 1 each). The grid wraps
+    /// around.
     pub(super) fn neighbour(self, east: i32, north: i32) -> Self {
         let used = u64::MAX >> (64 - 2 * self.steps);
         // The bits of the other coordinate propagate the carry or the borrow.

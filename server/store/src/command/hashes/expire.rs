@@ -60,7 +60,8 @@ impl Condition {
     }
 }
 
-/// Parses `FIELDS numfields field ...`, which must be the rest of the arguments, and returns the fields.
+/// Parses `FIELDS numfields field ...`, which must be the rest of the arguments, and returns the
+/// fields.
 pub(super) fn fields<'a>(args: Args<'a>, wrong_number: &'static str) -> Result<Args<'a>, Error> {
     if !args.get(0).is_some_and(|word| is(word, "FIELDS")) {
         return Err(Error::fixed(
@@ -128,7 +129,8 @@ fn set_deadlines(
     let (place, found) = cx.seek_as::<Hash>(key)?;
     let amount = int(&args[2])?;
     let deadline = deadline(cx, amount, unit, command)?;
-    // A relative time counts from the instant rounded up, so a deadline 0 ms from now may not be due yet.
+    // A relative time counts from the instant rounded up, so a deadline 0 ms from now may not be
+    // due yet.
     let past = cx.now().is_due(deadline) || (amount == 0 && !unit.1);
     let condition = Condition::parse(&args[3]);
     let options = args.skip(if condition.is_some() { 4 } else { 3 });

@@ -1,4 +1,5 @@
-//! HGETDEL, HGETEX and HSETEX: values of fields together with their deadlines or their end, as in Redis 8.0.
+//! HGETDEL, HGETEX and HSETEX: values of fields together with their deadlines or their end, as in
+//! Redis 8.0.
 //!
 //! Their effects are commands of Redis 7.4 and before, so that those replay them.
 
@@ -79,7 +80,8 @@ impl Options {
                 let unit_ms = if unit.seconds { 1000 } else { 1 };
                 let amount = int(amount)?;
                 let deadline = deadline(cx, amount, (unit_ms, unit.absolute), command)?;
-                // A relative time counts from the instant rounded up, so 0 ms from now may not be due yet.
+                // A relative time counts from the instant rounded up, so 0 ms from now may not be
+                // due yet.
                 let past = cx.now().is_due(deadline) || (amount == 0 && !unit.absolute);
                 options.ttl = if past {
                     Ttl::Past
@@ -269,8 +271,8 @@ pub(super) fn hsetex(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
     Ok(())
 }
 
-/// Ends a change of deadlines: removes the fields if theirs has passed, commits, and sets the effect. `count` is the number of
-/// changes that are not counted yet.
+/// Ends a change of deadlines: removes the fields if theirs has passed, commits, and sets the
+/// effect. `count` is the number of changes that are not counted yet.
 fn end<'a>(
     cx: &mut Cx,
     (place, id): (Place, Id),

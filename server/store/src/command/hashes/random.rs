@@ -18,7 +18,8 @@ const COUNT_RANGE: Error = Error::fixed(
 );
 /// Number of random picks before a search of all fields.
 const PICKS_MAX: usize = 100;
-/// Smallest ratio of all fields to wanted fields at which repeated draws are faster than a sample of all fields.
+/// Smallest ratio of all fields to wanted fields at which repeated draws are faster than a sample
+/// of all fields.
 const SPARSE: usize = 3;
 /// Smallest size of a field in a reply.
 const REPLY_BYTES_MIN: u64 = 6;

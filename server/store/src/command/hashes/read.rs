@@ -69,7 +69,8 @@ pub(super) fn hexists(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), 
     Ok(())
 }
 
-/// Counts due fields only if more are due than the budget allows to expire, as DBSIZE does with keys.
+/// Counts due fields only if more are due than the budget allows to expire, as DBSIZE does with
+/// keys.
 pub(super) fn hlen(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     cx.expire_before_count(&args[1]);
     let len = cx.read_as::<Hash>(&args[1])?.map_or(0, Hash::len);

@@ -1,5 +1,6 @@
-//! Format of the string: `HYLL`, a byte for the form of the registers, three unused bytes, the cached estimate (8
-//! bytes, little-endian; its highest bit is set if registers have changed since), then the registers.
+//! Format of the string: `HYLL`, a byte for the form of the registers, three unused bytes, the
+//! cached estimate (8 bytes, little-endian; its highest bit is set if registers have changed
+//! since), then the registers.
 
 use super::estimate::cardinality;
 use super::sparse::{Cursor, Raised};
@@ -68,8 +69,9 @@ pub(super) fn registers(string: &[u8]) -> &[u8] {
     &string[HEADER..]
 }
 
-/// Raises register `index` to at least `value`. Returns true if it changed. A sparse sketch becomes dense if runs
-/// cannot hold the value, or if it would exceed `sparse_max` bytes. O(1) if dense, else O(length).
+/// Raises register `index` to at least `value`. Returns true if it changed. A sparse sketch becomes
+/// dense if runs cannot hold the value, or if it would exceed `sparse_max` bytes. O(1) if dense,
+/// else O(length).
 ///
 /// # Errors
 /// If the string is not a sketch, or its registers are invalid.
@@ -103,7 +105,8 @@ fn raise_from(
     Ok(dense::raise(&mut string[HEADER..], index, value))
 }
 
-/// Makes a sparse sketch dense. Returns true if it was sparse. The cached estimate stays. O(registers).
+/// Makes a sparse sketch dense. Returns true if it was sparse. The cached estimate stays.
+/// O(registers).
 ///
 /// # Errors
 /// If the string is not a sketch, or its registers are invalid.
@@ -160,7 +163,8 @@ impl Union {
         Ok(form)
     }
 
-    /// Raises the registers of a sketch to at least these. O(registers), and O(length) for each run that splits.
+    /// Raises the registers of a sketch to at least these. O(registers), and O(length) for each run
+    /// that splits.
     ///
     /// # Errors
     /// If the string is not a sketch, or its registers are invalid.

@@ -1,5 +1,5 @@
-//! Comparison with a transcript of redis-server, and corrupt strings. `tests/hyperloglog_of_redis.rs` compares the
-//! bytes with a running redis-server.
+//! Comparison with a transcript of redis-server, and corrupt strings.
+//! `tests/hyperloglog_of_redis.rs` compares the bytes with a running redis-server.
 
 use proptest::prelude::*;
 

@@ -1,8 +1,9 @@
 //! JOB ADD.
 //!
-//! An ID is taken as long as a job has it, in any state. UNIQUE is built on that: without an ID, the job gets one that is a digest
-//! of its payload, so the same payload is the same job; and a job that is done keeps its ID until the time is over. The reply to an ID
-//! that is taken is nil, as of SET with NX: a caller that adds must learn whether it did.
+//! An ID is taken as long as a job has it, in any state. UNIQUE is built on that: without an ID,
+//! the job gets one that is a digest of its payload, so the same payload is the same job; and a job
+//! that is done keeps its ID until the time is over. The reply to an ID that is taken is nil, as of
+//! SET with NX: a caller that adds must learn whether it did.
 
 use punctual_resp::{Args, Reply};
 use rand::RngExt as _;

@@ -1,7 +1,7 @@
 //! What a worker says of the jobs that it has: JOB ACK, NACK and TOUCH.
 //!
-//! A job that the worker's token does not name any more is not touched: its lease has ended, and another worker may have it. The reply is the
-//! number of the others.
+//! A job that the worker's token does not name any more is not touched: its lease has ended, and
+//! another worker may have it. The reply is the number of the others.
 
 use punctual_resp::decimal::parse_u64;
 use punctual_resp::{Args, Reply};
@@ -21,7 +21,8 @@ use crate::value::jobs::{Details, Jobs, State, TIME_MAX};
 type Pair<'a> = (&'a [u8], u64, &'a [u8]);
 type Pairs<'a> = SmallVec<[Pair<'a>; 4]>;
 
-/// Parses pairs of IDs and tokens. Returns the position behind them: that of one of the words, or the end.
+/// Parses pairs of IDs and tokens. Returns the position behind them: that of one of the words, or
+/// the end.
 fn pairs<'a>(args: Args<'a>, words: &[&str]) -> Result<(Pairs<'a>, usize), Error> {
     let (mut pairs, mut at) = (Pairs::new(), 3);
     while at < args.len() && (at == 3 || !words.iter().any(|word| is(&args[at], word))) {

@@ -151,7 +151,8 @@ pub(crate) fn write_info(reply: &mut Reply, name: Option<&[u8]>, jobs: &Jobs, no
     }
 }
 
-/// Writes the reply of JOB COUNT or JOB QUEUES, of the queues of a database for which `may_read` returns true.
+/// Writes the reply of JOB COUNT or JOB QUEUES, of the queues of a database for which `may_read`
+/// returns true.
 ///
 /// # Errors
 /// Those of the arguments, and one if there is too much to look at.

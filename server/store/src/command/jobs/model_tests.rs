@@ -1,6 +1,7 @@
-//! Random workers of a queue, on a clock that only the test moves, against a model that knows what each command must return. Workers
-//! crash: they forget what they were given. Beside the queue there is a replica that gets the log, and is as good as the queue
-//! whenever its own timers may run.
+//! Random workers of a queue, on a clock that only the test moves, against a model that knows what
+//! each command must return. Workers crash: they forget what they were given. Beside the queue
+//! there is a replica that gets the log, and is as good as the queue whenever its own timers may
+//! run.
 
 use std::collections::BTreeMap;
 
@@ -404,7 +405,8 @@ impl Run {
         let mut promoted = Fixture::sharded(2);
         promoted.now = self.fixture.now;
         promoted.load(&file);
-        // A copy has no timers yet that have fired: leases may have ended, and waiting times after them.
+        // A copy has no timers yet that have fired: leases may have ended, and waiting times after
+        // them.
         for _ in 0..3 {
             promoted.expire();
         }
@@ -464,7 +466,8 @@ fn counts_of(info: &str) -> [usize; 4] {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(120))]
 
-    /// Nothing is lost, early, late, or handed out again after it was acknowledged; and a replica knows all of it.
+    /// Nothing is lost, early, late, or handed out again after it was acknowledged; and a replica
+    /// knows all of it.
     #[test]
     fn a_queue_does_what_its_model_does(
         steps in proptest::collection::vec(step(), 1..200),

@@ -1,7 +1,7 @@
 //! JOB TAKE.
 //!
-//! Queues are looked at in the order in which they are named, so the order is their priority. A worker that waits runs the
-//! command again when one of them has a job.
+//! Queues are looked at in the order in which they are named, so the order is their priority. A
+//! worker that waits runs the command again when one of them has a job.
 
 use punctual_resp::{Args, Reply};
 use smallvec::SmallVec;

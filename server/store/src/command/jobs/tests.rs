@@ -464,7 +464,8 @@ fn queues_survive_files_and_copies() {
 }
 
 proptest! {
-    /// Whatever numbers the jobs of a payload have: RESTORE refuses it, or the queue works and its log can be read.
+    /// Whatever numbers the jobs of a payload have: RESTORE refuses it, or the queue works and its
+    /// log can be read.
     #[test]
     fn a_payload_with_any_numbers_is_refused_or_works(
         picks in prop::collection::vec(prop::sample::select(

@@ -61,7 +61,8 @@ pub(super) fn lrem(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Err
         Ok(count) => count,
     };
     let piece = piece_size(cx);
-    // Edits without a search first, which would double the time; usually there is an element to remove.
+    // Edits without a search first, which would double the time; usually there is an element to
+    // remove.
     let removed = cx.edit::<List>(place, id)?.remove(text, from, most, piece);
     reply.int(removed as i64);
     if removed > 0 {

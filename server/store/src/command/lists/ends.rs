@@ -156,7 +156,8 @@ pub(crate) fn pop_one(
     Ok(())
 }
 
-/// Pops up to `count` elements, replies with an array of them and sends the events. Returns the number of elements.
+/// Pops up to `count` elements, replies with an array of them and sends the events. Returns the
+/// number of elements.
 fn pop_many(
     cx: &mut Cx,
     found: Found<'_>,

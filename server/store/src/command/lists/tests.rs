@@ -462,7 +462,8 @@ fn lmovem_of_too_few_elements_or_bad_words_moves_nothing() {
     assert_eq!(fixture.run("EXISTS m"), ":0");
 }
 
-/// Within a list too, and the log has commands that every redis-server knows: a list that only turns keeps its deadline.
+/// Within a list too, and the log has commands that every redis-server knows: a list that only
+/// turns keeps its deadline.
 #[test]
 fn lmovem_within_a_list_replays() {
     let long: String = (0..3_000).map(|n| format!(" {n}")).collect();

@@ -1,4 +1,5 @@
-//! LMOVE and RPOPLPUSH, which move an element to another list, LMOVEM, which moves several, and LMPOP, which pops from the first non-empty list.
+//! LMOVE and RPOPLPUSH, which move an element to another list, LMOVEM, which moves several, and
+//! LMPOP, which pops from the first non-empty list.
 
 use punctual_resp::{Args, Reply};
 
@@ -52,8 +53,8 @@ fn transfer_if_any(
     }
 }
 
-/// Moves an element from an end of a list to an end of the list at `key`, which may be the same, replies with it and
-/// sends the events.
+/// Moves an element from an end of a list to an end of the list at `key`, which may be the same,
+/// replies with it and sends the events.
 ///
 /// # Errors
 /// [`Error::WrongType`] if `key` holds another type; then no element moves.
@@ -146,8 +147,9 @@ impl Movem {
         if self.exactly { self.count } else { 1 }
     }
 
-    /// Moves elements from the list at the first key to the one at the second, which may be the same, replies with them in the order that
-    /// they have there, and sends the events. Returns false if there are too few.
+    /// Moves elements from the list at the first key to the one at the second, which may be the
+    /// same, replies with them in the order that they have there, and sends the events. Returns
+    /// false if there are too few.
     ///
     /// # Errors
     /// [`Error::WrongType`] if a key holds another type; then no element moves.
@@ -207,8 +209,9 @@ impl Movem {
     }
 }
 
-/// Adds a pop and pushes as effects, which a redis-server knows. If `all_stay`, every element is pushed to its own list: then the
-/// pushes come first and the pop takes the other end, so that the key is never gone.
+/// Adds a pop and pushes as effects, which a redis-server knows. If `all_stay`, every element is
+/// pushed to its own list: then the pushes come first and the pop takes the other end, so that the
+/// key is never gone.
 fn log_moves(
     cx: &mut Cx,
     (source, from): (&[u8], End),
@@ -296,8 +299,9 @@ pub(super) fn lmpop(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Er
     Ok(())
 }
 
-/// Pops elements from the first existing list, replies with its key and them, and sends the events. As in Redis, the effect is a
-/// pop of the actual number. Returns false, without a reply, if no list exists.
+/// Pops elements from the first existing list, replies with its key and them, and sends the events.
+/// As in Redis, the effect is a pop of the actual number. Returns false, without a reply, if no
+/// list exists.
 ///
 /// # Errors
 /// [`Error::WrongType`] if a key before that list holds another type.

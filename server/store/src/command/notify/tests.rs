@@ -9,7 +9,8 @@ use crate::events::{Classes, Silent, Sink};
 use crate::turn::Command;
 use crate::{Now, Store, StoreOptions, Turn};
 
-/// Returns the entries of a stream, one a line: the milliseconds of the ID after 1,000,000, and the fields.
+/// Returns the entries of a stream, one a line: the milliseconds of the ID after 1,000,000, and the
+/// fields.
 fn entries(fixture: &mut Fixture, stream: &str) -> Vec<String> {
     let text = fixture.run(&format!("XRANGE {stream} - +"));
     let words: Vec<&str> = text
@@ -96,7 +97,8 @@ fn a_rule_chooses_events_keys_and_values() {
             "8 event expired key job:2 omitted 7",
         ]
     );
-    // `new` of the set, three times `new` and `set` of strings, `new` of the stream s is a change of a rule's stream.
+    // `new` of the set, three times `new` and `set` of strings, `new` of the stream s is a change
+    // of a rule's stream.
     assert_eq!(f.run("XLEN n"), ":7");
     f.run("SET copied x");
     let dump = f.run("DUMP copied");
@@ -375,7 +377,8 @@ fn the_log_has_a_change_and_its_entry_in_one_frame() {
     );
 }
 
-/// SCAN holds one shard after the other: each shard's expiries are logged with their entries, in a frame of their own.
+/// SCAN holds one shard after the other: each shard's expiries are logged with their entries, in a
+/// frame of their own.
 #[test]
 fn a_scan_appends_expiries_before_it_locks_the_next_shard() {
     let store = Store::new(StoreOptions {
@@ -410,8 +413,8 @@ fn a_scan_appends_expiries_before_it_locks_the_next_shard() {
     assert!(!framed);
 }
 
-/// Several threads change keys while rules come and go, each with locks of another kind: every event has its entry, and no thread
-/// waits for ever.
+/// Several threads change keys while rules come and go, each with locks of another kind: every
+/// event has its entry, and no thread waits for ever.
 #[test]
 fn threads_append_every_event() {
     const ROUNDS: usize = 2_000;

@@ -1,4 +1,5 @@
-//! Intersections, unions and differences. Commands look up all sets in the order of the keys before they combine them.
+//! Intersections, unions and differences. Commands look up all sets in the order of the keys before
+//! they combine them.
 
 use std::collections::HashSet;
 
@@ -23,7 +24,8 @@ type Sets<'a> = [Option<&'a Set>];
 /// Distinct members.
 type Unique<'a> = HashSet<Element<'a>, RandomState>;
 
-/// Normalises a member to compare it with members of other encodings: a hash table holds integers as texts.
+/// Normalises a member to compare it with members of other encodings: a hash table holds integers
+/// as texts.
 fn normalised(member: Element<'_>) -> Element<'_> {
     match member {
         Element::Bytes(text) => Element::of(text),
@@ -259,8 +261,8 @@ fn collect_set<'a>(members: impl Iterator<Item = Element<'a>>, limits: &Limits) 
     set
 }
 
-/// Algorithm for a difference: the first set and the others that exist. The choice is the same as in Redis, since it
-/// determines the encoding of a stored result.
+/// Algorithm for a difference: the first set and the others that exist. The choice is the same as
+/// in Redis, since it determines the encoding of a stored result.
 enum Difference<'a> {
     /// The difference is empty.
     Empty,
@@ -297,7 +299,8 @@ fn difference<'a>(first: &'a Set, others: &[&Set]) -> impl Iterator<Item = Eleme
     members.filter(|member| !others.iter().any(|other| other.contains_element(*member)))
 }
 
-/// Stores the result of a `*STORE` command and replies with its size. An empty result removes the key.
+/// Stores the result of a `*STORE` command and replies with its size. An empty result removes the
+/// key.
 fn store(cx: &mut Cx, key: &[u8], result: Set, event: &str, reply: &mut Reply) {
     reply.int(result.len() as i64);
     if !result.is_empty() {

@@ -503,7 +503,8 @@ fn sscan_returns_each_member_once() {
         scan(&mut fixture, "MATCH m1?? COUNT 100", |_| ()).len(),
         100
     );
-    // A member that exists during the whole scan is returned, whatever other members are added or removed.
+    // A member that exists during the whole scan is returned, whatever other members are added or
+    // removed.
     let mut n = 0;
     let seen = scan(&mut fixture, "COUNT 50", |fixture| {
         for _ in 0..100 {

@@ -80,7 +80,8 @@ impl<'a> Options<'a> {
         start..end
     }
 
-    /// Returns the order of the results. A set has no order of its own, so with STORE and in scripts it is always sorted.
+    /// Returns the order of the results. A set has no order of its own, so with STORE and in
+    /// scripts it is always sorted.
     pub(super) fn order(&self, is_set: bool, in_script: bool) -> Order<'_> {
         match () {
             () if self.constant && is_set && (in_script || self.store.is_some()) => Order::Sorted {

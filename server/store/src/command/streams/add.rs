@@ -1,7 +1,8 @@
 //! XADD, XDEL, XTRIM and XSETID.
 //!
-//! The effect of an addition with IDMP or IDMPAUTO has these words and the entry's ID, as in Redis 8.6. A duplicate only counts, and its
-//! effect is the command itself: a replay adds nothing without an ID.
+//! The effect of an addition with IDMP or IDMPAUTO has these words and the entry's ID, as in Redis
+//! 8.6. A duplicate only counts, and its effect is the command itself: a replay adds nothing
+//! without an ID.
 
 use std::borrow::Cow;
 
@@ -114,7 +115,8 @@ pub(super) fn xadd(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Err
     Ok(())
 }
 
-/// Replies with the entry of a message that a producer has added before, and counts that. Returns false for a new message.
+/// Replies with the entry of a message that a producer has added before, and counts that. Returns
+/// false for a new message.
 fn count_duplicate(
     cx: &mut Cx,
     place: Place,

@@ -144,7 +144,8 @@ impl Idempotent {
         args.skip(self.at).take(2 + usize::from(self.named))
     }
 
-    /// Returns the producer and the message, which without a name is a digest of the fields in any order.
+    /// Returns the producer and the message, which without a name is a digest of the fields in any
+    /// order.
     pub(super) fn names<'a>(self, args: Args<'a>, fields: Args<'_>) -> (&'a [u8], Cow<'a, [u8]>) {
         let producer = args.at(self.at + 1);
         if self.named {
@@ -242,8 +243,8 @@ impl Options {
         Ok(options)
     }
 
-    /// Returns whether the words do not replay: what an approximate trim removes depends on the blocks, and Redis 7 does not know
-    /// the options for references.
+    /// Returns whether the words do not replay: what an approximate trim removes depends on the
+    /// blocks, and Redis 7 does not know the options for references.
     pub(super) fn trims_by_what_it_reached(&self) -> bool {
         self.references.is_some() || self.trim.is_some_and(|trim| trim.approximate)
     }
@@ -264,7 +265,8 @@ impl Options {
                 )),
             };
         };
-        // A log of changes has Redis's own commands, in which the bound is what the trim has reached.
+        // A log of changes has Redis's own commands, in which the bound is what the trim has
+        // reached.
         if cx.turn.replays() {
             return Ok(());
         }

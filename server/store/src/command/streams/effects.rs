@@ -1,4 +1,5 @@
-//! Effects of commands on groups: what they have changed, as commands that replay to the same group whenever that happens.
+//! Effects of commands on groups: what they have changed, as commands that replay to the same group
+//! whenever that happens.
 
 use crate::turn::Cx;
 use crate::value::stream::Id;
@@ -10,8 +11,8 @@ pub(super) fn log_consumer(cx: &mut Cx, key: &[u8], group: &[u8], consumer: &[u8
     cx.effect(&[b"XGROUP", b"CREATECONSUMER", key, group, consumer]);
 }
 
-/// Adds XCLAIM as an effect: these entries, with the times of their delivery and their numbers of deliveries, are pending at
-/// the consumer.
+/// Adds XCLAIM as an effect: these entries, with the times of their delivery and their numbers of
+/// deliveries, are pending at the consumer.
 pub(super) fn log_claims(
     cx: &mut Cx,
     key: &[u8],

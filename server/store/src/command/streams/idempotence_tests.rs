@@ -1,4 +1,5 @@
-//! XADD's IDMP and IDMPAUTO, XCFGSET and XIDMPRECORD, by the documentation and the tests of Redis 8.6: redis-server 7.0 lacks them.
+//! XADD's IDMP and IDMPAUTO, XCFGSET and XIDMPRECORD, by the documentation and the tests of Redis
+//! 8.6: redis-server 7.0 lacks them.
 
 use crate::command::testing::Fixture;
 

@@ -1,8 +1,8 @@
 //! XGROUP SETLEASE: the time that a consumer of a group has for an entry, a command of our own.
 //!
-//! A lease counts from the last delivery of an entry, so it also holds for entries that are pending already. When it ends, the next
-//! XREADGROUP with `>` takes the entry over (`redeliver`), and after the last delivery it goes to the dead-letter stream
-//! (`crate::turn::streams`).
+//! A lease counts from the last delivery of an entry, so it also holds for entries that are pending
+//! already. When it ends, the next XREADGROUP with `>` takes the entry over (`redeliver`), and
+//! after the last delivery it goes to the dead-letter stream (`crate::turn::streams`).
 
 use punctual_resp::{Args, Reply};
 

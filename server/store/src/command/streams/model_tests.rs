@@ -1,5 +1,5 @@
-//! Random consumers of a group with a lease, on a clock that only the test moves, against a model that knows what each read must
-//! return. Consumers crash: they forget what they were given.
+//! Random consumers of a group with a lease, on a clock that only the test moves, against a model
+//! that knows what each read must return. Consumers crash: they forget what they were given.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,8 @@ struct Model {
 }
 
 impl Model {
-    /// Returns what a consumer must get with XREADGROUP: entries that it takes over in the order of their deliveries, then new ones.
+    /// Returns what a consumer must get with XREADGROUP: entries that it takes over in the order of
+    /// their deliveries, then new ones.
     fn deliver(&mut self, now: u64, consumer: usize, count: usize, claim: Option<u64>) -> Vec<u64> {
         let lapsed = |held: &Held| held.at_ms + LEASE_MS <= now;
         let idle = |held: &Held| claim.is_some_and(|ms| held.at_ms + ms <= now);

@@ -1,7 +1,7 @@
 //! XREAD and XREADGROUP.
 //!
-//! Both look at all keys before they change anything. A client that waits runs the command again; `$` is the last ID when it
-//! begins to wait.
+//! Both look at all keys before they change anything. A client that waits runs the command again;
+//! `$` is the last ID when it begins to wait.
 
 use std::ops::Range;
 
@@ -413,8 +413,8 @@ impl Reader<'_, '_, '_> {
         Ok(Some(count))
     }
 
-    /// Replies with entries that the consumer takes over, and with those that the group has not read. Assigns them to the consumer.
-    /// Returns their number.
+    /// Replies with entries that the consumer takes over, and with those that the group has not
+    /// read. Assigns them to the consumer. Returns their number.
     fn deliver(
         &mut self,
         key: &[u8],
@@ -481,7 +481,8 @@ impl Reader<'_, '_, '_> {
         Ok(group.is_some_and(|group| group.timeline().is_some()))
     }
 
-    /// Replies with pending entries of the consumer, and counts their delivery. Returns their number.
+    /// Replies with pending entries of the consumer, and counts their delivery. Returns their
+    /// number.
     fn history(
         &mut self,
         key: &[u8],

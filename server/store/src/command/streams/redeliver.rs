@@ -1,9 +1,11 @@
-//! Pending entries that XREADGROUP takes over before it reads new ones: those whose lease has ended (XGROUP SETLEASE), and with
-//! `CLAIM min-idle` (Redis 8.4) those that have been idle for that long.
+//! Pending entries that XREADGROUP takes over before it reads new ones: those whose lease has ended
+//! (XGROUP SETLEASE), and with `CLAIM min-idle` (Redis 8.4) those that have been idle for that
+//! long.
 //!
-//! As in 8.4: they come in the order of their deliveries and count towards COUNT; NOACK does not apply to them; with CLAIM each entry
-//! of the reply has the time since its last delivery and the number of its deliveries before this one, which are 0
-//! for a new entry. CLAIM means nothing for an ID other than `>`. The effect of a take-over is XCLAIM. A pending entry that was deleted from
+//! As in 8.4: they come in the order of their deliveries and count towards COUNT; NOACK does not
+//! apply to them; with CLAIM each entry of the reply has the time since its last delivery and the
+//! number of its deliveries before this one, which are 0 for a new entry. CLAIM means nothing for
+//! an ID other than `>`. The effect of a take-over is XCLAIM. A pending entry that was deleted from
 //! the stream stops to be pending, as with XAUTOCLAIM.
 
 use punctual_resp::{Args, Reply};
@@ -24,7 +26,8 @@ pub(super) fn min_idle(args: Args, at: usize) -> Result<u64, Error> {
     u64::try_from(ms).map_err(|_| Error::fixed("ERR min-idle-time must be a positive integer"))
 }
 
-/// Writes an entry; with CLAIM also the time since its last delivery in ms, and the number of deliveries.
+/// Writes an entry; with CLAIM also the time since its last delivery in ms, and the number of
+/// deliveries.
 pub(super) fn reply_delivered(
     reply: &mut Reply,
     entry: &punctual_rdb::stream::Entry<'_>,

@@ -1,4 +1,5 @@
-//! XDELEX, XACKDEL (Redis 8.2) and XNACK (8.8), and what XADD and XTRIM do with references to the entries that they remove.
+//! XDELEX, XACKDEL (Redis 8.2) and XNACK (8.8), and what XADD and XTRIM do with references to the
+//! entries that they remove.
 //!
 //! Effects are commands of Redis 7: XDEL, XACK, XTRIM and XCLAIM.
 
@@ -226,7 +227,8 @@ fn parse_nack(args: Args) -> Result<(Count, SmallVec<[Id; 8]>, bool), Error> {
     Ok((count, ids, force))
 }
 
-/// Name of the consumer that has the entries which XNACK has released. Redis 8.8 shows it for entries without a consumer.
+/// Name of the consumer that has the entries which XNACK has released. Redis 8.8 shows it for
+/// entries without a consumer.
 pub(super) const NOBODY: &[u8] = b"";
 
 pub(super) fn xnack(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {

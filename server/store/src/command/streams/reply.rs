@@ -53,7 +53,8 @@ pub(super) fn reply_entries<'s>(
 pub(super) struct Deferred;
 
 impl Deferred {
-    /// Writes an array of the members that `write` writes, whose number it returns. `expected` only saves work.
+    /// Writes an array of the members that `write` writes, whose number it returns. `expected` only
+    /// saves work.
     pub(super) fn array(
         reply: &mut Reply,
         expected: usize,
@@ -82,7 +83,8 @@ impl Deferred {
     }
 }
 
-/// The error of a command whose group does not exist. `about` has the names, quoted, and what Redis says between them.
+/// The error of a command whose group does not exist. `about` has the names, quoted, and what Redis
+/// says between them.
 pub(super) fn no_group(about: &[&[u8]]) -> Error {
     let mut text = b"NOGROUP ".to_vec();
     about

@@ -1,6 +1,7 @@
 //! XRETAIN: retention of a stream's entries by age and number, a command of our own.
 //!
-//! The words are the effect: a redis-server does not know them, and its copy of the stream follows by the effects of each trim.
+//! The words are the effect: a redis-server does not know them, and its copy of the stream follows
+//! by the effects of each trim.
 
 use punctual_resp::{Args, Reply};
 

@@ -153,7 +153,8 @@ fn an_entry_is_delivered_again_when_its_lease_ends() {
         f.run("XPENDING s g - + 9"),
         "*2 *4 $3 2-0 $1 b :0 :2 *4 $3 3-0 $1 b :1 :1"
     );
-    // Redis's acknowledgements are the group's: the first consumer may acknowledge what another one has now.
+    // Redis's acknowledgements are the group's: the first consumer may acknowledge what another one
+    // has now.
     assert_eq!(f.run("XACK s g 2-0"), ":1");
     f.advance(999);
     assert_eq!(ids(&f.run("XREADGROUP GROUP g a STREAMS s >")), ["3-0"]);

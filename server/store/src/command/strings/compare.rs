@@ -1,4 +1,5 @@
-//! Conditions on a key's current string, as in Redis 8.4: SET and DELEX with IFEQ and its relatives, and DIGEST.
+//! Conditions on a key's current string, as in Redis 8.4: SET and DELEX with IFEQ and its
+//! relatives, and DIGEST.
 
 use punctual_resp::{Args, Reply};
 use twox_hash::XxHash3_64;

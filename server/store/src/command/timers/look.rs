@@ -171,7 +171,8 @@ pub(super) fn range(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Er
     write_range(cx, from, to, &filter, reply)
 }
 
-/// Counts one shard after the other, so that a large keyspace is not locked for the time that all parts take.
+/// Counts one shard after the other, so that a large keyspace is not locked for the time that all
+/// parts take.
 pub(super) fn count(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let mut due = DueCounts::parse(args.skip(2))?;
     let db = cx.db;

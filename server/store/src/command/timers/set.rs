@@ -1,7 +1,8 @@
 //! TIMER SET: the words, and the timer that they make.
 //!
-//! The words of a client are relative, and leave out what follows from the instant. The log of changes gets words that do not: `AT` is the
-//! deadline with its jitter, `ANCHOR` and `NOMINAL` fix the schedule, `USER` is the user. Only logs may use the last three.
+//! The words of a client are relative, and leave out what follows from the instant. The log of
+//! changes gets words that do not: `AT` is the deadline with its jitter, `ANCHOR` and `NOMINAL` fix
+//! the schedule, `USER` is the user. Only logs may use the last three.
 
 use punctual_resp::{Args, OwnedArgs, Reply};
 
@@ -43,7 +44,8 @@ impl<'a> Options<'a> {
     /// Parses the words behind the key.
     ///
     /// # Errors
-    /// Unknown, missing or contradicting words, and numbers out of range. `replays`: the words are those of a log.
+    /// Unknown, missing or contradicting words, and numbers out of range. `replays`: the words are
+    /// those of a log.
     pub fn parse(args: Args<'a>, replays: bool) -> Result<Self, Error> {
         let mut options = Self::default();
         let mut at = 3;

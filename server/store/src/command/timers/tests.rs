@@ -203,7 +203,8 @@ fn a_due_timer_stays_visible() {
     assert_eq!(fixture.run("EXISTS t"), ":0");
 }
 
-/// Expiry hands out a timer again and again until it fires, and what it was handed out as must still hold.
+/// Expiry hands out a timer again and again until it fires, and what it was handed out as must
+/// still hold.
 #[test]
 fn a_timer_that_was_handed_out_is_not_lost() {
     let mut fixture = Fixture::sharded(2);
@@ -340,7 +341,8 @@ fn the_latest_deadline_can_be_read_again() {
 }
 
 proptest! {
-    /// Whatever numbers the timer of a payload has: RESTORE refuses it, or it works and its log can be read.
+    /// Whatever numbers the timer of a payload has: RESTORE refuses it, or it works and its log can
+    /// be read.
     #[test]
     fn a_payload_with_any_numbers_is_refused_or_works(
         picks in prop::collection::vec(prop::sample::select(

@@ -1,5 +1,5 @@
-//! Unions, intersections and differences of sorted sets and sets, whose members have the score 1. Commands look up all
-//! inputs in the order of the keys before they combine them.
+//! Unions, intersections and differences of sorted sets and sets, whose members have the score 1.
+//! Commands look up all inputs in the order of the keys before they combine them.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -273,7 +273,8 @@ fn combine(
     Ok(())
 }
 
-/// Normalises a name to compare it with names of other encodings: a large set holds integers as texts.
+/// Normalises a name to compare it with names of other encodings: a large set holds integers as
+/// texts.
 fn normalised(name: Element<'_>) -> Element<'_> {
     match name {
         Element::Bytes(text) => Element::of(text),

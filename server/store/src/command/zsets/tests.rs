@@ -1,5 +1,5 @@
-//! Each command with its options, errors and events. The replies are those of redis-server 7.0.15, except for ZRANK's
-//! WITHSCORE, which is new in 7.2.
+//! Each command with its options, errors and events. The replies are those of redis-server 7.0.15,
+//! except for ZRANK's WITHSCORE, which is new in 7.2.
 
 mod change;
 mod part;
@@ -198,8 +198,8 @@ fn object_encoding_depends_on_the_size() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// No arguments make a command panic, and both encodings give the same replies (except -0, which a listpack
-    /// stores as 0).
+    /// No arguments make a command panic, and both encodings give the same replies (except -0,
+    /// which a listpack stores as 0).
     #[test]
     fn encodings_give_the_same_replies(
         lines in proptest::collection::vec(
