@@ -64,8 +64,8 @@ pub(super) fn brpoplpush(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(
     move_or_wait(cx, &moved, (End::Tail, End::Head), until, reply)
 }
 
-/// Moves an element between the lists that `moved` names, which is the command without the wait, or
-/// waits for one.
+/// Runs `moved`, the form of the command that does not block (LMOVE or RPOPLPUSH), or waits for an
+/// element of its source.
 fn move_or_wait(
     cx: &mut Cx,
     moved: &[&[u8]],

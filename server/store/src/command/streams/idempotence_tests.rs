@@ -1,5 +1,5 @@
-//! XADD's IDMP and IDMPAUTO, XCFGSET and XIDMPRECORD, by the documentation and the tests of Redis
-//! 8.6: redis-server 7.0 lacks them.
+//! Tests of XADD's IDMP and IDMPAUTO, XCFGSET and XIDMPRECORD, after the documentation and the
+//! tests of Redis 8.6 (redis-server 7.0 lacks these commands).
 
 use crate::command::testing::Fixture;
 
@@ -34,10 +34,10 @@ fn a_message_is_added_once_for_each_producer() {
         "$9 1000001-1"
     );
     assert_eq!(kept(&mut f, "s"), ":100:100:2:3:3:1");
-    // The entry is not needed any more.
+    // A duplicate is found after its entry was deleted.
     f.run("XDEL s 1000000-0");
     assert_eq!(f.run("XADD s IDMP p a * f 1"), first);
-    // Words that are IDs or options are names too.
+    // A name may look like an ID or an option.
     assert_eq!(f.run("XADD s IDMP * * * f 1"), "$9 1000001-2");
     assert_eq!(f.run("XADD s IDMP * * * f 1"), "$9 1000001-2");
     assert_eq!(f.run("XADD s IDMPAUTO IDMP * f 1"), "$9 1000001-3");
@@ -177,10 +177,10 @@ fn messages_end_with_their_time_or_number() {
     );
     f.expire();
     assert_eq!(kept(&mut f, "s"), ":10:2:1:1:6:2");
-    // The timer drops what nobody sends again.
+    // The timer removes messages after their duration.
     f.jump(1_030_000);
     assert_eq!(kept(&mut f, "s"), ":10:2:0:0:6:2");
-    // Many are dropped in steps.
+    // The timer removes a large number of messages in steps.
     f.run("XCFGSET s IDMP-MAXSIZE 10000");
     for n in 0..9_000 {
         f.run(&format!("XADD s IDMP p {n} * f v"));
@@ -229,7 +229,7 @@ fn messages_survive_whatever_moves_a_stream() {
             );
         }
     }
-    // Their timers are armed.
+    // The timers of all copies are armed.
     f.jump(1_051_000);
     for (db, key) in [(0, "copied"), (0, "renamed"), (1, "moved"), (0, "restored")] {
         f.db = db;
@@ -237,7 +237,7 @@ fn messages_survive_whatever_moves_a_stream() {
     }
 }
 
-/// A replica and a start get the same entries and messages, and count the same duplicates.
+/// A replay of the log leads to the same entries and messages, and counts the same duplicates.
 #[test]
 fn the_log_replays_to_the_same_messages() {
     let (mut f, mut replica) = (Fixture::new(), Fixture::new());
@@ -264,7 +264,7 @@ fn the_log_replays_to_the_same_messages() {
         assert_eq!(f.run(read), replica.run(read));
     }
     assert_eq!(kept(&mut f, "s"), ":100:3:1:1:6:3");
-    // A duplicate that the replica has forgotten adds nothing there.
+    // A duplicate whose message the replica has forgotten adds no entry there.
     f.run("XADD s IDMP q b * f 9");
     replica.advance(1_000_000);
     let (log, len) = (f.take_log(), replica.run("XLEN s"));

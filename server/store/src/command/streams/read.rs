@@ -1,7 +1,8 @@
 //! XREAD and XREADGROUP.
 //!
-//! Both look at all keys before they change anything. A client that waits runs the command again;
-//! `$` is the last ID when it begins to wait.
+//! Both commands look up all keys before they change a stream. If no stream has entries, the client
+//! may wait, and its command runs again when a key has changed. The wait replaces `$` by the
+//! stream's last ID at its start.
 
 use std::ops::Range;
 
@@ -27,22 +28,23 @@ struct Asked<'a> {
     count: usize,
     /// Maximum number of entries of all streams (Redis 8.10).
     max_count: usize,
-    /// Waits if there are no entries, until this time if there is one.
+    /// BLOCK: waits if no stream has entries. The inner value is the end of the wait in unix ms, or
+    /// `None` for a wait without end.
     block: Option<Option<u64>>,
     no_ack: bool,
-    /// Takes over pending entries that have been idle for this number of ms.
+    /// CLAIM: also takes over pending entries that have been idle for this number of ms.
     claim: Option<u64>,
     /// Names of group and consumer.
     group: Option<(&'a [u8], &'a [u8])>,
     keys: Range<usize>,
 }
 
-/// What is read of a stream.
+/// The entries of a stream that a command reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum From {
-    /// Entries behind this ID; of a group: the consumer's pending ones.
+    /// Entries with greater IDs; in XREADGROUP, only the consumer's pending entries.
     After(Id),
-    /// What the group has not read.
+    /// `>`: the entries that the group has not read.
     Unread,
 }
 
@@ -71,7 +73,7 @@ pub(super) fn xread(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Er
     if ready.is_empty() {
         return wait(cx, args, &asked, &sources, reply);
     }
-    // Each stream that is ready has an entry.
+    // Each ready stream has at least one entry, so MAXCOUNT also limits their number.
     ready.truncate(asked.max_count);
     let mut left = asked.max_count;
     let mut failed = Ok(());
@@ -222,7 +224,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// Looks at all keys, their groups and IDs.
+/// Looks up all keys, checks their groups, and parses their IDs.
 fn sources<'a>(cx: &mut Cx, args: Args<'a>, asked: &Asked<'_>) -> Result<Sources<'a>, Error> {
     let mut sources = Sources::new();
     for at in asked.keys.clone() {
@@ -281,7 +283,7 @@ fn sources<'a>(cx: &mut Cx, args: Args<'a>, asked: &Asked<'_>) -> Result<Sources
     Ok(sources)
 }
 
-/// Counts the second look-up of each key that Redis makes.
+/// Counts the second look-up that Redis makes of each key, in the hits and misses.
 fn recount(cx: &mut Cx, sources: &[Source<'_>]) {
     for source in sources {
         match source.found {
@@ -294,7 +296,7 @@ fn recount(cx: &mut Cx, sources: &[Source<'_>]) {
     }
 }
 
-/// Waits, if the client wants to and may, or replies that there is nothing.
+/// Requests a wait if the command has BLOCK and the client may wait. Otherwise replies null.
 fn wait(
     cx: &mut Cx,
     args: Args,
@@ -334,7 +336,7 @@ fn wait(
     Ok(())
 }
 
-/// Announces pairs of keys and entries.
+/// Writes the header of `count` pairs of a key and its entries.
 fn announce_streams(reply: &mut Reply, count: usize) {
     match reply.protocol() {
         Protocol::Resp2 => reply.array(count),
@@ -349,7 +351,7 @@ fn begin_stream(reply: &mut Reply, key: &[u8]) {
     reply.bulk(key);
 }
 
-/// A consumer that reads a stream.
+/// An XREADGROUP of one stream for a consumer.
 pub(super) struct Reader<'r, 't, 's> {
     pub(super) cx: &'r mut Cx<'t, 's>,
     pub(super) group: &'r [u8],
@@ -360,7 +362,7 @@ pub(super) struct Reader<'r, 't, 's> {
 }
 
 impl Reader<'_, '_, '_> {
-    /// Reads a stream. Returns the number of entries, `None` if there is nothing to reply.
+    /// Reads a stream. Returns the number of entries in the reply, or `None` if it wrote no reply.
     fn read(
         &mut self,
         source: &Source<'_>,
@@ -413,8 +415,8 @@ impl Reader<'_, '_, '_> {
         Ok(Some(count))
     }
 
-    /// Replies with entries that the consumer takes over, and with those that the group has not
-    /// read. Assigns them to the consumer. Returns their number.
+    /// Replies with the pending entries that the consumer takes over, and then with the entries
+    /// that the group has not read. Assigns them to the consumer. Returns the number of entries.
     fn deliver(
         &mut self,
         key: &[u8],
@@ -475,14 +477,15 @@ impl Reader<'_, '_, '_> {
         Ok(taken + ids.len())
     }
 
-    /// Returns whether there may be entries to take over. O(log groups).
+    /// Returns whether the group has a timeline, without which no lease can have ended. O(log
+    /// groups).
     fn has_timeline(&mut self, place: Place, record: RecordId) -> Result<bool, Error> {
         let group = self.cx.view::<Stream>(place, record)?.group(self.group);
         Ok(group.is_some_and(|group| group.timeline().is_some()))
     }
 
-    /// Replies with pending entries of the consumer, and counts their delivery. Returns their
-    /// number.
+    /// Replies with the consumer's pending entries after an ID, and counts a delivery of each.
+    /// Returns the number of entries.
     fn history(
         &mut self,
         key: &[u8],
