@@ -1,4 +1,4 @@
-//! NOTIFY: rules that append keyspace events to streams. No command of Redis.
+//! NOTIFY, which Redis does not have: rules that append keyspace events to streams.
 
 use std::sync::atomic::Ordering;
 
@@ -19,7 +19,7 @@ pub static COMMANDS: &[Command] = &[
     ),
 ];
 
-/// "Since" of commands that no Redis has.
+/// Version that COMMAND DOCS shows for commands that Redis does not have.
 const OWN: &str = "255.255.255";
 
 static SUBCOMMANDS: &[Command] = &[
@@ -27,11 +27,15 @@ static SUBCOMMANDS: &[Command] = &[
         .doc(
             OWN,
             "O(N) where N is the number of rules.",
-            "Deletes rules. Their streams stay.",
+            "Deletes rules. Keeps their streams.",
         )
         .syntax("name ..."),
     row("get", 3, LOOKS, get)
-        .doc(OWN, "O(1)", "Returns the settings and counts of a rule.")
+        .doc(
+            OWN,
+            "O(1)",
+            "Returns the settings and the statistics of a rule.",
+        )
         .syntax("name"),
     row("help", 2, LOOKS, show_help).doc(
         OWN,
@@ -71,7 +75,8 @@ const LOOKS: Flags = Flags::LOADING.or(Flags::STALE);
 
 crate::family!(Handler, Group::Server, Flags::ADMIN);
 
-/// Without the flag ADMIN, which keeps a command out of the append-only file.
+/// The row of a command that changes rules. It lacks the flag ADMIN, because commands with ADMIN
+/// are not written to the append-only file.
 const fn change(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
     let row = Command::new(name, arity, flags, Group::Server, handler);
     row.categories(&["admin", "dangerous"])

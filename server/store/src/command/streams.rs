@@ -45,8 +45,7 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "5.0.0",
             "O(1) for each message ID processed.",
-            "Returns the number of messages that were successfully acknowledged by the consumer \
-             group member of a stream.",
+            "Acknowledges pending entries of a consumer group and returns their number.",
         )
         .syntax("key group id ..."),
     row("xackdel", -6, WRITE_FAST, references::xackdel)
@@ -156,12 +155,14 @@ pub static COMMANDS: &[Command] = &[
         "Depends on subcommand.",
         "A container for stream introspection commands.",
     ),
-    row("xlen", 2, READ_FAST, range::xlen).access(&["RO"]).doc(
-        "5.0.0",
-        "O(1)",
-        "Returns the number of entries of a stream.",
-    )
-    .syntax("key"),
+    row("xlen", 2, READ_FAST, range::xlen)
+        .access(&["RO"])
+        .doc(
+            "5.0.0",
+            "O(1)",
+            "Returns the number of entries of a stream.",
+        )
+        .syntax("key"),
     row("xnack", -7, WRITE_FAST, references::xnack)
         .access(&["RW update"])
         .doc(
@@ -216,10 +217,10 @@ pub static COMMANDS: &[Command] = &[
          entry is available.",
     )
     .history(&[("8.10.0", "Added the `MAXCOUNT` option.")])
-        .syntax(
-            "[COUNT count] [MAXCOUNT maxcount:integer@8.10.0] [BLOCK milliseconds] STREAMS \
+    .syntax(
+        "[COUNT count] [MAXCOUNT maxcount:integer@8.10.0] [BLOCK milliseconds] STREAMS \
              (key ... id ...)",
-        ),
+    ),
     Command::new(
         "xreadgroup",
         -7,
@@ -239,11 +240,11 @@ pub static COMMANDS: &[Command] = &[
         ("8.4.0", "Added the `CLAIM` option."),
         ("8.10.0", "Added the `MAXCOUNT` option."),
     ])
-        .syntax(
-            "(group-block: GROUP (group consumer)) [COUNT count] [MAXCOUNT \
+    .syntax(
+        "(group-block: GROUP (group consumer)) [COUNT count] [MAXCOUNT \
              maxcount:integer@8.10.0] [BLOCK milliseconds] [CLAIM \
              min-idle-time:integer@8.4.0] [NOACK] STREAMS (key ... id ...)",
-        ),
+    ),
     row("xretain", -3, GROW_FAST, retain::xretain)
         .access(&["RW update"])
         .doc(
@@ -264,7 +265,11 @@ pub static COMMANDS: &[Command] = &[
         .syntax("key end start [COUNT count]"),
     row("xsetid", -3, GROW_FAST, add::xsetid)
         .access(&["RW update"])
-        .doc("5.0.0", "O(1)", "An internal command for replicating stream values.")
+        .doc(
+            "5.0.0",
+            "O(1)",
+            "An internal command for replicating stream values.",
+        )
         .history(&[(
             "7.0.0",
             "Added the `entries_added` and `max_deleted_entry_id` arguments.",

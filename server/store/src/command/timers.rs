@@ -1,7 +1,7 @@
-//! TIMER: commands that happen on time. No command of Redis.
+//! TIMER, which Redis does not have: keys that run a command at a deadline, once or repeatedly.
 //!
-//! TIMER SET and TIMER RUN belong to the server, which knows the commands and the users; SET's
-//! other half is here.
+//! The server implements TIMER SET and TIMER RUN, because it checks commands and users. [`SET`] is
+//! the part of TIMER SET that changes the keyspace.
 
 pub(crate) mod look;
 mod set;
@@ -26,48 +26,60 @@ pub static COMMANDS: &[Command] = &[Command::container("timer", Group::Timer, SU
     "A container for commands that run at a given time.",
 )];
 
-/// "Since" of commands that no Redis has.
+/// Version that COMMAND DOCS shows for commands that Redis does not have.
 pub const OWN: &str = "255.255.255";
 
 const LOOKS: Flags = Flags::READONLY;
 const CHANGES: Flags = Flags::WRITE.or(Flags::FAST);
 
 static SUBCOMMANDS: &[Command] = &[
-    row("count", -4, LOOKS, look::count).doc(
-        OWN,
-        "O(S B log T) for T timers in S shards and B buckets, of which empty ones cost nothing.",
-        "Returns the number of timers that are due in a range of time, or in equal parts of it.",
-    )
-    .syntax("from to [BUCKETS count]"),
+    row("count", -4, LOOKS, look::count)
+        .doc(
+            OWN,
+            "O(S*B*log(T)) where S is the number of shards, B is the number of buckets that have \
+         timers and T is the number of timers.",
+            "Returns the number of timers that become due in a time range, or in each of its equal \
+         parts.",
+        )
+        .syntax("from to [BUCKETS count]"),
     keyed("get", 3, LOOKS.or(Flags::FAST), look::get)
         .access(&["RO access"])
-        .doc(OWN, "O(1)", "Returns the schedule, the command and the counts of a timer.")
+        .doc(
+            OWN,
+            "O(1)",
+            "Returns the schedule, the command and the statistics of a timer.",
+        )
         .syntax("key"),
     Command::help(Group::Timer, OWN, show_help),
-    row("list", -2, LOOKS.or(Flags::WHOLE), look::list).doc(
-        OWN,
-        "O(S log T + N) for N timers that are looked at, of T timers in S shards. N is at most 100000.",
-        "Returns timers in the order of their deadlines, paused ones last.",
-    )
-    .syntax("[MATCH pattern] [COUNT count]"),
+    row("list", -2, LOOKS.or(Flags::WHOLE), look::list)
+        .doc(
+            OWN,
+            "O(S*log(T)+N) where S is the number of shards, T is the number of timers and N is the \
+         number of timers visited. N is at most 100000.",
+            "Returns timers in the order of their deadlines. Paused timers come last.",
+        )
+        .syntax("[MATCH pattern] [COUNT count]"),
     keyed("next", -3, LOOKS, look::next)
         .access(&["RO access"])
         .doc(
             OWN,
-            "O(N) for N instants; those of a cron expression take O(days between them).",
-            "Returns the next instants of a timer.",
+            "O(N) where N is the number of instants. For a cron expression, each instant is O(D) \
+             where D is the number of days to it.",
+            "Returns the next times at which a timer becomes due.",
         )
         .syntax("key [COUNT count]"),
     keyed("pause", 3, CHANGES, pause)
         .access(&["RW update"])
-        .doc(OWN, "O(1)", "Pauses a timer, as PERSIST does.")
+        .doc(OWN, "O(1)", "Pauses a timer, like PERSIST.")
         .syntax("key"),
-    row("range", -4, LOOKS.or(Flags::WHOLE), look::range).doc(
-        OWN,
-        "O(S log T + N) for N timers that are looked at, of T timers in S shards. N is at most 100000.",
-        "Returns the timers that are due in a range of time, in order.",
-    )
-    .syntax("from to [MATCH pattern] [COUNT count]"),
+    row("range", -4, LOOKS.or(Flags::WHOLE), look::range)
+        .doc(
+            OWN,
+            "O(S*log(T)+N) where S is the number of shards, T is the number of timers and N is the \
+         number of timers visited. N is at most 100000.",
+            "Returns the timers that become due in a time range, in the order of their deadlines.",
+        )
+        .syntax("from to [MATCH pattern] [COUNT count]"),
     keyed("resume", 3, CHANGES, resume)
         .access(&["RW update"])
         .doc(OWN, "O(1)", "Resumes a paused timer.")
@@ -75,14 +87,19 @@ static SUBCOMMANDS: &[Command] = &[
     keyed("state", 10, Flags::WRITE.or(Flags::NOSCRIPT), state)
         .access(&["RW update"])
         .internal()
-        .doc(OWN, "O(1)", "Sets the state of a timer in a log of changes.")
+        .doc(
+            OWN,
+            "O(1)",
+            "An internal command for replicating the state of timers.",
+        )
         .syntax(
             "key deadline:integer nominal:integer remaining:integer runs:integer \
              failures:integer lateness:integer error",
         ),
 ];
 
-/// The keyspace's part of TIMER SET, in no family: the server's row checks the command before.
+/// The part of TIMER SET that changes the keyspace. The server calls it after its own checks, so it
+/// is no subcommand here.
 pub const SET: Command = keyed("set", -6, Flags::WRITE.or(Flags::DENYOOM), set::set);
 
 crate::family!(Handler, Group::Timer, Flags::NONE);
@@ -117,7 +134,7 @@ fn resume(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let at = match &mut plan.repeat {
         None => now.base_ms().saturating_add(plan.remaining_ms),
         Some(repeat) => {
-            // What was missed during the pause stays missed.
+            // Instants during the pause are skipped.
             let next = repeat.next_after(now.read_ms());
             repeat.nominal_ms = next.ok_or(set::NEVER_COMES)?;
             cx.turn.jittered(repeat.nominal_ms, repeat.jitter_ms)
@@ -134,8 +151,8 @@ fn resume(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     Ok(())
 }
 
-/// Sets what is not in the words of TIMER SET: TIMER STATE key deadline nominal remaining runs
-/// failures lateness error.
+/// `TIMER STATE key deadline nominal remaining runs failures lateness error`: sets the state of a
+/// timer that TIMER SET has no option for.
 fn state(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     if !cx.turn.replays() {
         return Err(Error::fixed("ERR TIMER STATE is for logs of changes only"));
@@ -195,7 +212,7 @@ fn show_help(_: &mut Cx, _: Args, reply: &mut Reply) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns how a schedule is written in TIMER SET.
+/// Returns a schedule as options of TIMER SET, with their values.
 fn shown(when: &When) -> Vec<(&'static str, String)> {
     match when {
         When::Every {

@@ -1,9 +1,9 @@
 //! JOB ADD.
 //!
-//! An ID is taken as long as a job has it, in any state. UNIQUE is built on that: without an ID,
-//! the job gets one that is a digest of its payload, so the same payload is the same job; and a job
-//! that is done keeps its ID until the time is over. The reply to an ID that is taken is nil, as of
-//! SET with NX: a caller that adds must learn whether it did.
+//! The ID of a job is taken while the job exists, in any state. JOB ADD with a taken ID adds
+//! nothing and replies nil, as SET with NX does. UNIQUE without ID makes the ID a digest of the
+//! payload, so that a second job with the same payload is refused. A job with UNIQUE keeps its ID
+//! for that time, also after its acknowledgement.
 
 use punctual_resp::{Args, Reply};
 use rand::RngExt as _;
@@ -18,14 +18,14 @@ use crate::turn::Cx;
 use crate::value::Kind;
 use crate::value::jobs::{Backoff, Details, ID_MAX, Id, Jobs, TIME_MAX};
 
-/// Longest payload: a job and what belongs to it fits a bulk string of the log with ease.
+/// Maximum length of a payload in bytes. The whole job must fit a bulk string of the log.
 const PAYLOAD_MAX: usize = 128 << 20;
 
-/// The options, with times from now.
+/// The options of JOB ADD.
 struct Asked<'a> {
     id: Option<&'a [u8]>,
     unique_ms: u64,
-    /// A time, or from now.
+    /// DELAY or AT: a time in ms, and whether it is relative to now.
     due: Option<(u64, bool)>,
     priority: i16,
     ttl_ms: Option<u64>,
@@ -124,7 +124,7 @@ impl<'a> Asked<'a> {
 
     fn due_ms(&self, now: Now) -> u64 {
         match self.due {
-            // As early as what is added next.
+            // The earliest due time, which a job without a delay gets as well.
             None | Some((0, true)) => now.read_ms(),
             Some((ms, true)) => now.base_ms().saturating_add(ms).min(TIME_MAX),
             Some((at, false)) => at,
@@ -156,7 +156,7 @@ pub(super) fn add(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Erro
             reply.null();
             return Ok(());
         }
-        // More was due than a command does.
+        // The job is over, but was beyond the budget of due jobs that a command processes.
         cx.edit::<Jobs>(place, record)?.remove(index);
         cx.effect(&[b"JOB", b"DEL", key, id]);
     }

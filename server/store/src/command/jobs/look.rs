@@ -1,4 +1,5 @@
-//! What there is in a queue: JOB GET, INFO and RANGE.
+//! Readers of queues: JOB GET, INFO and RANGE, and the parts of JOB COUNT and JOB QUEUES that the
+//! server calls.
 
 use punctual_resp::{Args, Reply};
 
@@ -11,11 +12,11 @@ use crate::turn::{Cx, Turn};
 use crate::value::jobs::{Job, Jobs, Set, State};
 use crate::value::keyed::Element as _;
 
-/// Most jobs that JOB RANGE returns: some milliseconds under the lock.
+/// Maximum number of jobs that JOB RANGE returns, which takes some milliseconds under the lock.
 const RANGE_MAX: usize = 100_000;
-/// Most queues and parts with jobs that JOB COUNT looks at: some milliseconds.
+/// Maximum number of queues, and of buckets in them, that JOB COUNT visits.
 const COUNT_LOOKS_MAX: usize = 100_000;
-/// Most queues that JOB QUEUES looks at.
+/// Maximum number of queues that JOB QUEUES visits.
 const QUEUES_MAX: usize = 10_000;
 /// Default of JOB QUEUES' COUNT.
 const QUEUES_DEFAULT: usize = 100;
@@ -109,7 +110,7 @@ pub(super) fn info(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Err
     Ok(())
 }
 
-/// Writes the reply of JOB INFO, which begins with the queue's name if there is one.
+/// Writes the reply of JOB INFO. With `name`, it begins with the name of the queue.
 pub(crate) fn write_info(reply: &mut Reply, name: Option<&[u8]>, jobs: &Jobs, now: crate::Now) {
     let totals = jobs.totals();
     let leaving = jobs.count(Set::Leaving, now);
@@ -151,11 +152,11 @@ pub(crate) fn write_info(reply: &mut Reply, name: Option<&[u8]>, jobs: &Jobs, no
     }
 }
 
-/// Writes the reply of JOB COUNT or JOB QUEUES, of the queues of a database for which `may_read`
-/// returns true.
+/// Writes the reply of JOB COUNT for the queues of a database for which `may_read` returns true.
 ///
 /// # Errors
-/// Those of the arguments, and one if there is too much to look at.
+/// Errors of the arguments, and an error if the command would visit more than [`COUNT_LOOKS_MAX`]
+/// queues and buckets.
 pub fn count(
     turn: &mut Turn,
     db: usize,
@@ -181,10 +182,11 @@ pub fn count(
     Ok(())
 }
 
-/// As [`count`], for JOB QUEUES: the queues in the order of their names.
+/// Writes the reply of JOB QUEUES: the queues for which `may_read` returns true, in the order of
+/// their names.
 ///
 /// # Errors
-/// Those of the arguments, and one if there are too many queues.
+/// Errors of the arguments, and an error if the database has more than [`QUEUES_MAX`] queues.
 pub fn queues(
     turn: &mut Turn,
     db: usize,
@@ -213,7 +215,7 @@ pub fn queues(
     let mut maps = Vec::new();
     let mut write = Reply::new(&mut maps, reply.protocol());
     for name in &names {
-        // A queue may go between the looks.
+        // Another thread may have removed the queue since then.
         turn.see_queue(db, name, |jobs| {
             write_info(&mut write, Some(name), jobs, now);
             written += 1;
@@ -247,8 +249,8 @@ pub(super) fn range(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Er
         Err(_) => len.checked_sub(usize::try_from(at.unsigned_abs()).unwrap_or(usize::MAX)),
     };
     let from = position(from).unwrap_or(0);
-    let behind = position(to).map_or(0, |to| to.saturating_add(1).min(len));
-    let wanted = behind.saturating_sub(from);
+    let end = position(to).map_or(0, |to| to.saturating_add(1).min(len));
+    let wanted = end.saturating_sub(from);
     if wanted > RANGE_MAX {
         return Err(Error::fixed("ERR a range has at most 100000 jobs"));
     }

@@ -1,7 +1,6 @@
-//! Random workers of a queue, on a clock that only the test moves, against a model that knows what
-//! each command must return. Workers crash: they forget what they were given. Beside the queue
-//! there is a replica that gets the log, and is as good as the queue whenever its own timers may
-//! run.
+//! Compares a queue to a model that computes the reply of each command. Random workers take and
+//! acknowledge jobs and crash (forget their jobs), and only the test moves the clock. A replica
+//! replays the log, and after a promotion must equal the queue.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +29,7 @@ struct Job {
     priority: i16,
     attempts: u32,
     expires: u64,
-    /// Waiting time after the first attempt; doubled up to four times itself.
+    /// Waiting time in ms after the first attempt, which doubles up to four times this value.
     backoff: u64,
     keep: u64,
     to_grave: bool,
@@ -41,7 +40,7 @@ impl Job {
         self.backoff << (self.attempts - 1).min(2)
     }
 
-    /// Carries out what is due at `now`.
+    /// Processes the events of the job that are due at `now`.
     fn settle(&mut self, now: u64) {
         match self.state {
             State::Leased(until, _) if until <= now => {
@@ -115,13 +114,13 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What a worker believes to have: a job and its token.
+/// A job that a worker has taken and not yet acknowledged, and its token.
 type Given = (usize, u64);
 
 struct Run {
     fixture: Fixture,
     replica: Fixture,
-    /// By ID; jobs that were added earlier come first among equals.
+    /// The jobs, indexed by their IDs, in the order in which they were added.
     jobs: Vec<Job>,
     paused: bool,
     given: [Vec<Given>; 3],
@@ -159,7 +158,7 @@ impl Run {
         reply
     }
 
-    /// Returns what the worker believes to have, and whether it has it.
+    /// Returns a job that the worker has taken, and whether its lease still holds.
     fn pick(&self, worker: usize, pick: usize) -> Option<(Given, bool)> {
         let given = &self.given[worker];
         let (id, token) = *given.get(pick % given.len().max(1))?;
@@ -339,7 +338,7 @@ impl Run {
         }
     }
 
-    /// Compares the counts of what is due when, and of all queues in steps.
+    /// Compares the replies of JOB COUNT with the model.
     fn count(&mut self) {
         let now = self.now();
         let delayed: Vec<u64> = self
@@ -398,15 +397,14 @@ impl Run {
         assert_eq!(all.delayed, delayed.len() as u64);
     }
 
-    /// Lets the replica's timers run, as after a promotion, on a copy: it is what the primary is.
+    /// Promotes a copy of the replica, whose timers then run, and compares it with the primary.
     fn compare(&mut self) {
         self.expire();
         let file = self.replica.snapshot();
         let mut promoted = Fixture::sharded(2);
         promoted.now = self.fixture.now;
         promoted.load(&file);
-        // A copy has no timers yet that have fired: leases may have ended, and waiting times after
-        // them.
+        // No timer of the copy has fired yet: a lease may have ended, and then a waiting time.
         for _ in 0..3 {
             promoted.expire();
         }
@@ -448,7 +446,7 @@ impl Run {
     }
 }
 
-/// Returns the numbers of jobs that wait, are leased, dead and done.
+/// Returns the numbers of waiting, leased, dead and done jobs.
 fn counts_of(info: &str) -> [usize; 4] {
     let words: Vec<&str> = info.split(' ').collect();
     let number = |name: &str| -> usize {
@@ -466,8 +464,8 @@ fn counts_of(info: &str) -> [usize; 4] {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(120))]
 
-    /// Nothing is lost, early, late, or handed out again after it was acknowledged; and a replica
-    /// knows all of it.
+    /// No job is lost, taken early or late, or taken again after its acknowledgement, and the
+    /// replica has the same jobs.
     #[test]
     fn a_queue_does_what_its_model_does(
         steps in proptest::collection::vec(step(), 1..200),

@@ -313,7 +313,10 @@ pub(super) fn xautoclaim(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(
     let stream = cx.view::<Stream>(found.0, found.1)?;
     let group = stream.group(&args[2]);
     let group = group.ok_or_else(|| no_such_key_or_group(args))?;
-    let seen = group.pending().from(start).take(visits_max.saturating_add(1));
+    let seen = group
+        .pending()
+        .from(start)
+        .take(visits_max.saturating_add(1));
     let seen: Vec<Id> = seen.map(|entry| entry.id).collect();
     let mut bodies = Vec::new();
     let mut claimed = 0;

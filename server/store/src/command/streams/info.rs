@@ -139,7 +139,7 @@ fn stream(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     reply.map(if full.is_some() { 9 } else { 10 } + more + idempotent);
     named_int(reply, "length", stream.len() as i64);
     named_int(reply, "radix-tree-keys", stream.blocks() as i64);
-    // Entries are in blocks here and not in a tree. Redis has one node more than keys at least.
+    // Entries are in blocks and not in a radix tree, so the number of nodes is one above the keys.
     named_int(reply, "radix-tree-nodes", stream.blocks() as i64 + 1);
     named_id(reply, "last-generated-id", stream.last_id());
     named_id(reply, "max-deleted-entry-id", stream.max_deleted());

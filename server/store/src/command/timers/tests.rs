@@ -1,4 +1,5 @@
-//! Timers in the keyspace alone: what fires when, against a simple model, by jumping the clock.
+//! Tests of timers in the keyspace, without a server. A simple model computes which timers fire,
+//! and only the tests move the clock.
 
 use std::collections::BTreeMap;
 
@@ -77,7 +78,8 @@ fn model_jump(all: &mut BTreeMap<String, Modelled>, from: u64, to: u64) -> Vec<(
     }
 }
 
-/// Instants ascend; what fires within one of them is in no particular order.
+/// Checks that the instants ascend, and sorts the timers of each instant, whose order is
+/// unspecified.
 fn in_order(mut fired: Vec<(u64, String)>) -> Vec<(u64, String)> {
     assert!(fired.is_sorted_by_key(|(at, _)| *at), "{fired:?}");
     fired.sort();
@@ -162,7 +164,7 @@ proptest! {
             let (from, width, parts) = (fixture.now.read_ms() - 20 + ms % 50, ms % 211, 1 + ms % 7);
             let mut counts = vec![0; parts as usize];
             for at in all.values().filter_map(|timer| timer.deadline) {
-                // Edges are rounded down.
+                // The starts of the parts are rounded down.
                 let part = (0..parts).find(|part| {
                     let edge = |part| from + width * part / parts;
                     (edge(*part)..edge(part + 1)).contains(&at)
@@ -182,7 +184,7 @@ proptest! {
     }
 }
 
-/// A due timer is seen by everybody until it fires, while a due key is not.
+/// Commands see a due timer until it fires, but treat a due key as missing.
 #[test]
 fn a_due_timer_stays_visible() {
     let mut fixture = Fixture::new();
@@ -203,8 +205,8 @@ fn a_due_timer_stays_visible() {
     assert_eq!(fixture.run("EXISTS t"), ":0");
 }
 
-/// Expiry hands out a timer again and again until it fires, and what it was handed out as must
-/// still hold.
+/// Expiry returns a due timer repeatedly until it fires, and a timer that has changed since then
+/// does not fire.
 #[test]
 fn a_timer_that_was_handed_out_is_not_lost() {
     let mut fixture = Fixture::sharded(2);
@@ -312,7 +314,7 @@ fn jitter_follows_from_the_seed() {
     assert_ne!(deadlines(7), deadlines(8));
 }
 
-/// Deadlines are signed numbers, in the log too.
+/// Deadlines are signed numbers, also in the log.
 #[test]
 fn the_latest_deadline_can_be_read_again() {
     let mut fixture = Fixture::new();
@@ -341,8 +343,8 @@ fn the_latest_deadline_can_be_read_again() {
 }
 
 proptest! {
-    /// Whatever numbers the timer of a payload has: RESTORE refuses it, or it works and its log can
-    /// be read.
+    /// For any numbers in the timer of a payload, RESTORE refuses the payload, or the timer works
+    /// and its log can be replayed.
     #[test]
     fn a_payload_with_any_numbers_is_refused_or_works(
         picks in prop::collection::vec(prop::sample::select(
