@@ -152,7 +152,7 @@ static SUBCOMMANDS: &[Command] = &[
             OWN,
             "O(log(J)+N) where J is the number of jobs in the queue and N is the number of jobs \
              returned. N is at most 100000.",
-            "Returns a range of the jobs in a state, in the order in which their state ends.",
+            "Returns a range of the jobs in a state, with the next job first.",
         )
         .syntax("queue (state: READY | DELAYED | LEASED | DEAD | DONE) from:integer to:integer"),
     keyed("resume", 3, CHANGES, manage::resume)

@@ -76,7 +76,7 @@ pub(super) fn hrandfield(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(
     let start = reply.len();
     open(reply, wanted as usize, with_values);
     for _ in 0..wanted {
-        // A field that was not due above is not due here: the instant is the same.
+        // The candidates are not due, because the time does not change during the command.
         if let Some(entry) = candidates.one(random) {
             write_entry(reply, entry, with_values);
         }

@@ -347,7 +347,7 @@ fn hscan_returns_each_field_once() {
     }
 }
 
-/// A key and what belongs to it may be due in the same millisecond.
+/// A hash and its field may be due in the same millisecond.
 #[test]
 fn a_field_is_due_with_its_key() {
     let mut fixture = Fixture::new();

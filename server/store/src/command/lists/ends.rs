@@ -181,7 +181,7 @@ fn pop_many(
     Ok(count)
 }
 
-/// As [`pop_many`], but replies with the key and the array.
+/// Pops like [`pop_many`], but replies with the key and the array.
 ///
 /// # Errors
 /// [`Error::WrongType`] if the key holds another type.

@@ -53,10 +53,10 @@ pub(super) fn lrange(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
     Ok(())
 }
 
-/// LPOS's options.
+/// Options of LPOS.
 struct Search {
     from: End,
-    /// Number of the first match to return, from 1.
+    /// Position of the first match to return; 1 is the first match.
     rank: u64,
     /// Maximum number of matches; 0 for all.
     count: Option<usize>,
@@ -94,7 +94,7 @@ impl Search {
         })
     }
 
-    /// Calls `visit` with the index of each match to return, until it returns false.
+    /// Calls `visit` with the index of each match to return, until `visit` returns false.
     fn run(&self, list: &List, text: &[u8], mut visit: impl FnMut(usize) -> bool) {
         let mut matches = 0;
         list.each_match(text, self.from, self.most, |index| {

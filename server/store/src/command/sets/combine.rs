@@ -1,5 +1,5 @@
-//! Intersections, unions and differences. Commands look up all sets in the order of the keys before
-//! they combine them.
+//! SINTER, SUNION, SDIFF and their variants. The commands look up all sets in the order of the keys
+//! before they combine them.
 
 use std::collections::HashSet;
 
@@ -58,7 +58,7 @@ pub(super) fn sintercard(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(
     Ok(())
 }
 
-/// Arguments of the commands that count: keys after their number, and options.
+/// Arguments of SINTERCARD, SUNIONCARD and SDIFFCARD: the number of keys, the keys, and options.
 struct Counted<'a> {
     keys: Args<'a>,
     /// Maximum count.
@@ -124,7 +124,7 @@ fn by_size<'a>(sets: &Sets<'a>) -> SmallVec<[&'a Set; 4]> {
     sets
 }
 
-/// Returns the members of the first set that are in all others; none for no sets.
+/// Returns the members of the first set that all other sets have. Without sets, returns no members.
 fn intersection<'a>(sets: SmallVec<[&'a Set; 4]>) -> impl Iterator<Item = Element<'a>> {
     let first = sets.first().map(|set| set.iter());
     first.into_iter().flatten().filter(move |member| {
@@ -161,7 +161,7 @@ pub(super) fn sunioncard(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(
     let count = if let [only] = sets[..] {
         only.len()
     } else if asked.approximate {
-        // 16 KiB of registers, whatever the size of the sets.
+        // The registers take 16 KiB, regardless of the size of the sets.
         let mut registers = Union::new();
         members().for_each(|member| {
             member.with_text(|text| registers.insert(text));
@@ -261,8 +261,8 @@ fn collect_set<'a>(members: impl Iterator<Item = Element<'a>>, limits: &Limits) 
     set
 }
 
-/// Algorithm for a difference: the first set and the others that exist. The choice is the same as
-/// in Redis, since it determines the encoding of a stored result.
+/// Algorithm for a difference, with the first set and the other existing sets. The choice is the
+/// same as in Redis, because it determines the encoding of a stored result.
 enum Difference<'a> {
     /// The difference is empty.
     Empty,
@@ -293,7 +293,7 @@ impl<'a> Difference<'a> {
     }
 }
 
-/// Returns the members of `first` that are in none of the others.
+/// Returns the members of `first` that no other set has.
 fn difference<'a>(first: &'a Set, others: &[&Set]) -> impl Iterator<Item = Element<'a>> {
     let members = first.iter();
     members.filter(|member| !others.iter().any(|other| other.contains_element(*member)))

@@ -62,7 +62,7 @@ fn spop_count(cx: &mut Cx, key: &[u8], count: &[u8], reply: &mut Reply) -> Resul
         cx.db_at(place).remove(id);
     } else {
         reply.set(count);
-        // The effect has the whole reply.
+        // The effect is built from the whole reply, so the reply may exceed the limit.
         reply.lift_limit();
         let start = reply.len();
         let mut random = cx.store().draws.generator();

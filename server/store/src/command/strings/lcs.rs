@@ -1,7 +1,8 @@
 //! LCS: the longest common subsequence of two strings, by the table of Wagner and Fischer (1974).
 //!
-//! Only one row of lengths is in memory, and one bit per cell for the way back: a 32nd of Redis's
-//! table. The memory limit is Redis's, so both refuse the same strings.
+//! The memory holds one row of lengths, and one bit per cell for the way back, a 32nd of the size
+//! of Redis's table. The memory limit is the same as in Redis, so both servers refuse the same
+//! strings.
 
 use punctual_resp::{Args, Reply};
 

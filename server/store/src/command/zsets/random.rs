@@ -77,7 +77,7 @@ fn reply_sample(
         return reply_entries(reply, entries, count, with_scores);
     }
     // Knuth's selection sampling (The Art of Computer Programming, volume 2, 3.4.2, algorithm S):
-    // takes each entry with probability (entries still wanted) / (entries left).
+    // takes each entry with probability `wanted / left`.
     let (mut left, mut wanted) = (len, count);
     let chosen = zset.iter().filter(move |_| {
         let take = random.random_range(0..left) < wanted;
