@@ -1,6 +1,6 @@
 //! Bitmaps and bit fields in strings. Bit 0 is the highest bit of byte 0; bits after the end of a
-//! string are 0. Single bits are in `single`, counting and searching in `range`, BITOP in
-//! `operation`, BITFIELD in `field`.
+//! string are 0. `single` has SETBIT and GETBIT, `range` BITCOUNT and BITPOS, `operation` BITOP,
+//! and `field` BITFIELD.
 
 mod field;
 mod operation;
@@ -25,7 +25,7 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "2.6.0",
             "O(N)",
-            "Counts the set bits in a string or in a range of it.",
+            "Counts the number of set bits (population counting) in a string.",
         )
         .history(UNITS)
         .syntax("key [range: start:integer end:integer [unit: BYTE | BIT]@7.0.0]"),
@@ -67,7 +67,7 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "2.8.7",
             "O(N)",
-            "Finds the first set or clear bit in a string.",
+            "Finds the first set (1) or clear (0) bit in a string.",
         )
         .history(UNITS)
         .syntax(

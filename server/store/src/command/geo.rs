@@ -1,6 +1,7 @@
-//! Geospatial commands: members of a sorted set whose scores are cells of a grid. `cell` has the
-//! grid, `shape` distances and the cells that cover a circle or a box, `place` commands on members;
-//! `query` parses searches and `search` runs them.
+//! The geospatial commands. A geospatial index is a sorted set whose scores are cells of a grid on
+//! the map. `cell` has the grid, `shape` has distances and the cells that cover a circle or a box,
+//! `place` has commands on members (GEOADD, GEOPOS), `query` parses searches, and `search` runs
+//! them.
 
 mod cell;
 mod place;
@@ -26,7 +27,7 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "3.2.0",
             "O(log(N)) for each member added, where N is the number of members in the sorted set.",
-            "Adds members to a geospatial index, which is created if the key doesn't exist.",
+            "Adds members to a geospatial index. Creates the key if it doesn't exist.",
         )
         .history(&[("6.2.0", "Added the `CH`, `NX` and `XX` options.")])
         .syntax(

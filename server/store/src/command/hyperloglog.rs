@@ -34,7 +34,7 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             SINCE,
             "O(1) for each element added.",
-            "Adds elements to a HyperLogLog, which is created if the key doesn't exist.",
+            "Adds elements to a HyperLogLog. Creates the key if it doesn't exist.",
         )
         .syntax("key [element ...]"),
     row(

@@ -31,13 +31,13 @@ use crate::value::jobs::Jobs;
 
 /// The family's rows.
 pub static COMMANDS: &[Command] = &[Command::container("job", Group::Job, SUBCOMMANDS).doc(
-    OWN,
+    NOT_IN_REDIS,
     "Depends on subcommand.",
     "A container for queues of jobs.",
 )];
 
 /// Version that COMMAND DOCS shows for commands that Redis does not have.
-const OWN: &str = super::timers::OWN;
+const NOT_IN_REDIS: &str = super::timers::NOT_IN_REDIS;
 
 const LOOKS: Flags = Flags::READONLY;
 const CHANGES: Flags = Flags::WRITE.or(Flags::FAST);
@@ -71,7 +71,7 @@ static SUBCOMMANDS: &[Command] = &[
     keyed("ack", -5, CHANGES, held::ack)
         .access(&["RW delete"])
         .doc(
-            OWN,
+            NOT_IN_REDIS,
             "O(log J) for each job, where J is the number of jobs in the queue.",
             "Acknowledges jobs that a worker has completed.",
         )
@@ -81,7 +81,7 @@ static SUBCOMMANDS: &[Command] = &[
         .access(&["RW insert", "RW insert"])
         .tips(&["nondeterministic_output"])
         .doc(
-            OWN,
+            NOT_IN_REDIS,
             "O(log J) where J is the number of jobs in the queue.",
             "Adds a job to a queue. Creates the key if it doesn't exist.",
         )
@@ -95,20 +95,24 @@ static SUBCOMMANDS: &[Command] = &[
     keyed("del", -4, CHANGES, manage::del)
         .access(&["RW delete"])
         .doc(
-            OWN,
+            NOT_IN_REDIS,
             "O(log J) for each job, where J is the number of jobs in the queue.",
             "Deletes jobs in any state.",
         )
         .syntax("queue id ..."),
     keyed("get", 4, LOOKS.or(Flags::FAST), look::get)
         .access(&["RO access"])
-        .doc(OWN, "O(1)", "Returns the state and the settings of a job.")
+        .doc(
+            NOT_IN_REDIS,
+            "O(1)",
+            "Returns the state and the settings of a job.",
+        )
         .syntax("queue id"),
-    Command::help(Group::Job, OWN, show_help),
+    Command::help(Group::Job, NOT_IN_REDIS, show_help),
     keyed("info", 3, LOOKS.or(Flags::FAST), look::info)
         .access(&["RO access"])
         .doc(
-            OWN,
+            NOT_IN_REDIS,
             "O(P log J) where P is the number of priorities of ready jobs and J is the number of \
              jobs in the queue.",
             "Returns the number of jobs in each state, and the statistics of a queue.",
@@ -123,7 +127,7 @@ static SUBCOMMANDS: &[Command] = &[
     .access(UPDATE)
     .internal()
     .doc(
-        OWN,
+        NOT_IN_REDIS,
         "O(log J) for each job, where J is the number of jobs in the queue.",
         "An internal command for replicating leases of jobs.",
     )
@@ -131,7 +135,7 @@ static SUBCOMMANDS: &[Command] = &[
     keyed("nack", -5, CHANGES, held::nack)
         .access(UPDATE)
         .doc(
-            OWN,
+            NOT_IN_REDIS,
             "O(log J) for each job, where J is the number of jobs in the queue.",
             "Reports jobs as failed. They are retried later, or become dead after their last \
              attempt.",
@@ -139,17 +143,25 @@ static SUBCOMMANDS: &[Command] = &[
         .syntax("queue (job: id token:integer) ... [DELAY milliseconds] [ERROR text]"),
     keyed("pause", 3, GROWS, manage::pause)
         .access(UPDATE)
-        .doc(OWN, "O(1)", "Pauses a queue. Workers cannot take its jobs.")
+        .doc(
+            NOT_IN_REDIS,
+            "O(1)",
+            "Pauses a queue. Workers cannot take its jobs.",
+        )
         .syntax("queue"),
     keyed("put", 4, Flags::WRITE.or(Flags::NOSCRIPT), effects::put)
         .access(UPDATE)
         .internal()
-        .doc(OWN, "O(log J)", "An internal command for replicating jobs.")
+        .doc(
+            NOT_IN_REDIS,
+            "O(log J)",
+            "An internal command for replicating jobs.",
+        )
         .syntax("queue job"),
     keyed("range", 6, LOOKS, look::range)
         .access(&["RO access"])
         .doc(
-            OWN,
+            NOT_IN_REDIS,
             "O(log(J)+N) where J is the number of jobs in the queue and N is the number of jobs \
              returned. N is at most 100000.",
             "Returns a range of the jobs in a state, with the next job first.",
@@ -157,12 +169,12 @@ static SUBCOMMANDS: &[Command] = &[
         .syntax("queue (state: READY | DELAYED | LEASED | DEAD | DONE) from:integer to:integer"),
     keyed("resume", 3, CHANGES, manage::resume)
         .access(UPDATE)
-        .doc(OWN, "O(1)", "Resumes a paused queue.")
+        .doc(NOT_IN_REDIS, "O(1)", "Resumes a paused queue.")
         .syntax("queue"),
     keyed("revive", -4, CHANGES, manage::revive)
         .access(UPDATE)
         .doc(
-            OWN,
+            NOT_IN_REDIS,
             "O(log J) for each job, where J is the number of jobs in the queue. ALL revives at \
              most 10000 jobs.",
             "Makes dead jobs ready again.",
@@ -173,7 +185,7 @@ static SUBCOMMANDS: &[Command] = &[
         .access(&["RW access delete"])
         .tips(&["nondeterministic_output"])
         .doc(
-            OWN,
+            NOT_IN_REDIS,
             "O(log J) for each job, where J is the number of jobs in the queue.",
             "Leases jobs of queues to a worker. Blocks until a job is available.",
         )
@@ -181,7 +193,7 @@ static SUBCOMMANDS: &[Command] = &[
     keyed("touch", -5, CHANGES, held::touch)
         .access(UPDATE)
         .doc(
-            OWN,
+            NOT_IN_REDIS,
             "O(log J) for each job, where J is the number of jobs in the queue.",
             "Restarts the leases of jobs.",
         )
@@ -222,8 +234,8 @@ fn show_help(_: &mut Cx, _: Args, reply: &mut Reply) -> Result<(), Error> {
             "    [DEAD <queue>] [KEEP <ms>]",
             "    Add a job. Return its ID, or nil if the ID is taken.",
             "COUNT <from> <to> [BUCKETS <count>]",
-            "    Return the number of delayed jobs of all queues that are due from a unix time in",
-            "    milliseconds until before another one, or the numbers for equal parts of that time.",
+            "    Return the number of delayed jobs of all queues that become due in a time range, or in",
+            "    each of its equal parts. <from> and <to> are unix times in ms, and <to> is excluded.",
             "DEL <queue> <id> [<id> ...]",
             "    Delete jobs in any state.",
             "GET <queue> <id>",

@@ -13,37 +13,37 @@ use crate::value::stream::Stream;
 /// The family's rows.
 pub static COMMANDS: &[Command] = &[
     Command::container("notify", Group::Server, SUBCOMMANDS).doc(
-        OWN,
+        NOT_IN_REDIS,
         "Depends on subcommand.",
         "A container for rules that append keyspace events to streams.",
     ),
 ];
 
 /// Version that COMMAND DOCS shows for commands that Redis does not have.
-const OWN: &str = "255.255.255";
+const NOT_IN_REDIS: &str = "255.255.255";
 
 static SUBCOMMANDS: &[Command] = &[
     change("del", -3, CHANGES, del)
         .doc(
-            OWN,
+            NOT_IN_REDIS,
             "O(N) where N is the number of rules.",
             "Deletes rules. Keeps their streams.",
         )
         .syntax("name ..."),
     row("get", 3, LOOKS, get)
         .doc(
-            OWN,
+            NOT_IN_REDIS,
             "O(1)",
             "Returns the settings and the statistics of a rule.",
         )
         .syntax("name"),
     row("help", 2, LOOKS, show_help).doc(
-        OWN,
+        NOT_IN_REDIS,
         "O(1)",
         "Returns helpful text about the subcommands.",
     ),
     row("list", 2, LOOKS, list).doc(
-        OWN,
+        NOT_IN_REDIS,
         "O(N) where N is the number of rules.",
         "Returns the names of all rules.",
     ),
@@ -51,7 +51,7 @@ static SUBCOMMANDS: &[Command] = &[
         .option_keys(&RULE_KEYS)
         .access(&["RW insert"])
         .doc(
-            OWN,
+            NOT_IN_REDIS,
             "O(N) where N is the number of rules.",
             "Creates or replaces a rule.",
         )
@@ -98,11 +98,11 @@ fn set_rule(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
 
 fn del(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let names = args.skip(2);
-    let goes = |rule: &Rule| names.iter().any(|name| *rule.name == *name);
+    let is_deleted = |rule: &Rule| names.iter().any(|name| *rule.name == *name);
     let rules = cx.store().notify.rules();
-    let count = rules.iter().filter(|rule| goes(rule)).count();
+    let count = rules.iter().filter(|rule| is_deleted(rule)).count();
     if count > 0 {
-        cx.change_notify_rules(|rules| rules.retain(|rule| !goes(rule)));
+        cx.change_notify_rules(|rules| rules.retain(|rule| !is_deleted(rule)));
     }
     reply.int(count as i64);
     Ok(())
@@ -145,17 +145,17 @@ fn show_help(_: &mut Cx, _: Args, reply: &mut Reply) -> Result<(), Error> {
         "NOTIFY",
         &[
             "DEL <name> [<name> ...]",
-            "    Delete rules. Their streams stay.",
+            "    Delete rules. Keep their streams.",
             "GET <name>",
-            "    Return the settings of a rule, and how many entries it has appended.",
+            "    Return the settings and the statistics of a rule.",
             "LIST",
             "    Return the names of all rules.",
             "SET <name> STREAM <key> [EVENTS <letters>] [MATCH <pattern>]",
             "    [VALUE NONE|STRING|DUMP] [MAXBYTES <bytes>] [MAXAGE <milliseconds>]",
             "    Append events of this database's keys to a stream, in the same atomic step as",
-            "    the changes themselves. The letters are those of notify-keyspace-events but K,",
-            "    E and m; A if there are none. Values that are longer than MAXBYTES are left out.",
-            "    Entries leave the stream when they are MAXAGE old.",
+            "    the changes themselves. EVENTS has the letters of notify-keyspace-events except",
+            "    K, E and m; the default is A. Values longer than MAXBYTES are left out. Entries",
+            "    older than MAXAGE are removed from the stream.",
         ],
     );
     Ok(())

@@ -145,8 +145,8 @@ fn ref_count(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns whether Redis would share the objects of integers: a policy that needs each key's usage
-/// forbids it.
+/// Returns whether Redis would share the objects of integers. It does not under an eviction policy
+/// that needs each key's usage.
 fn shares_integers(cx: &Cx) -> bool {
     let order = cx.limits().eviction.map(|policy| policy.order);
     !cx.store().is_limited() || matches!(order, None | Some(Order::Random | Order::Ttl))
@@ -178,7 +178,7 @@ fn memory_usage(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error>
     let key = &args[2];
     let mut at = 3;
     while let Some(option) = args.get(at) {
-        // The number of samples is checked and otherwise ignored: the memory is known exactly.
+        // The number of samples is checked but not used, because the memory is known exactly.
         match args.get(at + 1) {
             Some(samples) if is(option, "SAMPLES") => {
                 if int(samples)? < 0 {

@@ -21,13 +21,13 @@ pub use set::{Options, check_schedule};
 
 /// The family's rows.
 pub static COMMANDS: &[Command] = &[Command::container("timer", Group::Timer, SUBCOMMANDS).doc(
-    OWN,
+    NOT_IN_REDIS,
     "Depends on subcommand.",
     "A container for commands that run at a given time.",
 )];
 
 /// Version that COMMAND DOCS shows for commands that Redis does not have.
-pub const OWN: &str = "255.255.255";
+pub const NOT_IN_REDIS: &str = "255.255.255";
 
 const LOOKS: Flags = Flags::READONLY;
 const CHANGES: Flags = Flags::WRITE.or(Flags::FAST);
@@ -35,7 +35,7 @@ const CHANGES: Flags = Flags::WRITE.or(Flags::FAST);
 static SUBCOMMANDS: &[Command] = &[
     row("count", -4, LOOKS, look::count)
         .doc(
-            OWN,
+            NOT_IN_REDIS,
             "O(S*B*log(T)) where S is the number of shards, B is the number of buckets that have \
          timers and T is the number of timers.",
             "Returns the number of timers that become due in a time range, or in each of its equal \
@@ -45,15 +45,15 @@ static SUBCOMMANDS: &[Command] = &[
     keyed("get", 3, LOOKS.or(Flags::FAST), look::get)
         .access(&["RO access"])
         .doc(
-            OWN,
+            NOT_IN_REDIS,
             "O(1)",
             "Returns the schedule, the command and the statistics of a timer.",
         )
         .syntax("key"),
-    Command::help(Group::Timer, OWN, show_help),
+    Command::help(Group::Timer, NOT_IN_REDIS, show_help),
     row("list", -2, LOOKS.or(Flags::WHOLE), look::list)
         .doc(
-            OWN,
+            NOT_IN_REDIS,
             "O(S*log(T)+N) where S is the number of shards, T is the number of timers and N is the \
          number of timers visited. N is at most 100000.",
             "Returns timers in the order of their deadlines. Paused timers come last.",
@@ -62,7 +62,7 @@ static SUBCOMMANDS: &[Command] = &[
     keyed("next", -3, LOOKS, look::next)
         .access(&["RO access"])
         .doc(
-            OWN,
+            NOT_IN_REDIS,
             "O(N) where N is the number of instants. For a cron expression, each instant is O(D) \
              where D is the number of days to it.",
             "Returns the next times at which a timer becomes due.",
@@ -70,11 +70,11 @@ static SUBCOMMANDS: &[Command] = &[
         .syntax("key [COUNT count]"),
     keyed("pause", 3, CHANGES, pause)
         .access(&["RW update"])
-        .doc(OWN, "O(1)", "Pauses a timer, like PERSIST.")
+        .doc(NOT_IN_REDIS, "O(1)", "Pauses a timer, like PERSIST.")
         .syntax("key"),
     row("range", -4, LOOKS.or(Flags::WHOLE), look::range)
         .doc(
-            OWN,
+            NOT_IN_REDIS,
             "O(S*log(T)+N) where S is the number of shards, T is the number of timers and N is the \
          number of timers visited. N is at most 100000.",
             "Returns the timers that become due in a time range, in the order of their deadlines.",
@@ -82,13 +82,13 @@ static SUBCOMMANDS: &[Command] = &[
         .syntax("from to [MATCH pattern] [COUNT count]"),
     keyed("resume", 3, CHANGES, resume)
         .access(&["RW update"])
-        .doc(OWN, "O(1)", "Resumes a paused timer.")
+        .doc(NOT_IN_REDIS, "O(1)", "Resumes a paused timer.")
         .syntax("key"),
     keyed("state", 10, Flags::WRITE.or(Flags::NOSCRIPT), state)
         .access(&["RW update"])
         .internal()
         .doc(
-            OWN,
+            NOT_IN_REDIS,
             "O(1)",
             "An internal command for replicating the state of timers.",
         )
@@ -185,8 +185,8 @@ fn show_help(_: &mut Cx, _: Args, reply: &mut Reply) -> Result<(), Error> {
         "TIMER",
         &[
             "COUNT <from> <to> [BUCKETS <count>]",
-            "    Return the number of timers that are due from a unix time in milliseconds until",
-            "    before another one, or the numbers for equal parts of that time.",
+            "    Return the number of timers that become due in a time range, or in each of its equal",
+            "    parts. <from> and <to> are unix times in milliseconds, and <to> is excluded.",
             "GET <key>",
             "    Return the schedule, the command and the statistics of a timer.",
             "LIST [MATCH <pattern>] [COUNT <count>]",
@@ -196,11 +196,11 @@ fn show_help(_: &mut Cx, _: Args, reply: &mut Reply) -> Result<(), Error> {
             "PAUSE <key>",
             "    Pause a timer, like PERSIST.",
             "RANGE <from> <to> [MATCH <pattern>] [COUNT <count>]",
-            "    Return the timers that are due between two unix times in milliseconds; - and + are",
-            "    the ends of time.",
+            "    Return the timers that become due between two unix times in milliseconds. - and + stand",
+            "    for the earliest and the latest time.",
             "RESUME <key>",
-            "    Resume a paused timer: after the time that was left, or at the next instant of its",
-            "    schedule.",
+            "    Resume a paused timer. It becomes due after its remaining time, or at the next time of",
+            "    its schedule.",
             "RUN <key>",
             "    Run the command now. A timer that repeats keeps its schedule.",
             "SET <key> AT <ms> | IN <ms> | EVERY <ms> [OFFSET <ms>] | CRON <expression> [TZ <zone>]",

@@ -31,8 +31,8 @@ impl Unit {
     }
 
     /// Returns the bits from `start` to `end` of a string of `len` bytes, or `None` if the range is
-    /// empty. Both ends are inclusive; negative positions count from the end, and positions before
-    /// the first one are the first one.
+    /// empty. Both ends are inclusive; negative positions count from the end, and a position before
+    /// the first bit means the first bit.
     fn bits(self, len: usize, start: i64, end: i64) -> Option<Range<u64>> {
         let width = match self {
             Self::Byte => 1,

@@ -50,9 +50,9 @@ pub(super) fn blmove(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
 }
 
 pub(super) fn blmovem(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
-    let asked = Movem::parse(args, 6)?;
+    let moves = Movem::parse(args, 6)?;
     let until = deadline(cx, &args[5])?;
-    if !asked.run(cx, args, reply)? && !wait(cx, Wants::List(asked.least()), 1..2, until) {
+    if !moves.run(cx, args, reply)? && !wait(cx, Wants::List(moves.len_min()), 1..2, until) {
         reply.null_array();
     }
     Ok(())
@@ -86,9 +86,9 @@ fn move_or_wait(
 
 pub(super) fn blmpop(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     // Redis parses the timeout last.
-    let asked = Mpop::parse(args, 2)?;
+    let pops = Mpop::parse(args, 2)?;
     let until = deadline(cx, &args[1])?;
-    if !mpop(cx, asked, reply)? && !wait(cx, Wants::List(1), 3..3 + asked.keys.len(), until) {
+    if !mpop(cx, pops, reply)? && !wait(cx, Wants::List(1), 3..3 + pops.keys.len(), until) {
         reply.null_array();
     }
     Ok(())

@@ -7,7 +7,7 @@ pub(super) const LONGITUDES: Span = Span {
     min: -180.0,
     max: 180.0,
 };
-/// Latitudes of the grid: those of a square Mercator map.
+/// Latitudes of the grid, which are the latitudes of a square Mercator map.
 pub(super) const LATITUDES: Span = Span {
     min: -85.051_128_78,
     max: 85.051_128_78,
@@ -37,8 +37,8 @@ impl Span {
         (self.min..=self.max).contains(&degrees)
     }
 
-    /// Returns the one of `2^steps` parts that contains `degrees`. The upper end lies after the
-    /// last part.
+    /// Returns the number of the part that contains `degrees`, of `2^steps` equal parts. The upper
+    /// end of the span is in the part after the last one.
     fn part(self, degrees: f64, steps: u32) -> u32 {
         let share = (degrees - self.min) / (self.max - self.min);
         (share * (1_u64 << steps) as f64) as u32
@@ -101,8 +101,8 @@ impl Point {
     }
 }
 
-/// Converts a score to the bits of a cell. Scores that no point has convert as a cast to `uint64_t`
-/// on x86 does, since Redis uses that cast.
+/// Converts a score to the bits of a cell. A score that belongs to no point is converted as by a
+/// cast to `uint64_t` on x86, which Redis uses.
 fn bits_of(score: f64) -> u64 {
     const HALF: f64 = (1_u64 << 63) as f64;
     match score {

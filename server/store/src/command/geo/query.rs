@@ -1,4 +1,4 @@
-//! Parsing of searches: shape, filter and destination.
+//! Parser of searches: shape, filter and destination.
 
 use punctual_resp::Args;
 
@@ -61,7 +61,7 @@ pub(super) enum Order {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Target<'a> {
     pub(super) key: &'a [u8],
-    /// Scores are distances.
+    /// STOREDIST: the scores of the stored members are distances.
     pub(super) distances: bool,
 }
 
@@ -74,7 +74,7 @@ pub(super) struct Query<'a> {
     pub(super) with_hash: bool,
     pub(super) with_point: bool,
     pub(super) order: Option<Order>,
-    /// Maximum number of results; 0: no maximum.
+    /// Maximum number of results; 0 means no maximum.
     pub(super) count: usize,
     /// Returns the first matches instead of the nearest ones.
     pub(super) any: bool,

@@ -34,8 +34,8 @@ fn coordinates_are_doubles_in_resp3() {
     );
 }
 
-/// Redis multiplies first, and then rounds half to even; the exact values lie on the other side of
-/// the half.
+/// Redis multiplies first, and then rounds half to even. Without the multiplication, these values
+/// would round to another digit.
 #[test]
 fn distances_round_as_in_redis() {
     for (distance, text) in [

@@ -23,7 +23,7 @@ use crate::value::hash::Hash;
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ttl {
     /// The command has no such option: HSETEX removes deadlines, HGETEX keeps them.
-    Unsaid,
+    NotGiven,
     /// KEEPTTL.
     Keep,
     /// PERSIST.
@@ -53,7 +53,7 @@ impl Options {
     fn parse(cx: &Cx, args: Args, command: &'static str) -> Result<Self, Error> {
         let sets = command == "hsetex";
         let mut options = Self {
-            ttl: Ttl::Unsaid,
+            ttl: Ttl::NotGiven,
             condition: Condition::Always,
             count: 0,
         };
@@ -61,7 +61,7 @@ impl Options {
         while let Some(word) = args.get(at) {
             at += 1;
             let without_ttl = || match options.ttl {
-                Ttl::Unsaid => Ok(()),
+                Ttl::NotGiven => Ok(()),
                 _ if sets => Err(Error::fixed(
                     "ERR Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified",
                 )),
@@ -179,7 +179,7 @@ pub(super) fn hgetex(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
         };
         reply_element(reply, value);
         match options.ttl {
-            Ttl::Unsaid | Ttl::Keep => continue,
+            Ttl::NotGiven | Ttl::Keep => continue,
             Ttl::Remove if deadline == NEVER => continue,
             Ttl::Remove => db.set_field_deadline(id, name, None),
             Ttl::Until(at) => db.set_field_deadline(id, name, Some(at)),
@@ -300,6 +300,6 @@ fn end<'a>(
             cx.commit(key, Classes::HASH, "hpersist", count);
             fields_effect(cx, &[b"HPERSIST", key], names);
         }
-        Ttl::Unsaid | Ttl::Keep => {}
+        Ttl::NotGiven | Ttl::Keep => {}
     }
 }

@@ -5,7 +5,7 @@ use punctual_resp::{Args, Reply};
 use super::{find_to_read, value_of};
 use crate::command::element_scan::scan;
 use crate::command::replies::reply_element;
-use crate::command::scan::Of;
+use crate::command::scan::ScanOf;
 use crate::error::Error;
 use crate::turn::Cx;
 use crate::value::content::Content as _;
@@ -124,7 +124,7 @@ fn reply_all(cx: &mut Cx, args: Args, reply: &mut Reply, show: Show) -> Result<(
 
 pub(super) fn hscan(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let now = cx.now();
-    scan::<Hash>(cx, args, reply, Of::Fields, |hash, page| {
+    scan::<Hash>(cx, args, reply, ScanOf::Fields, |hash, page| {
         let names_only = page.names_only();
         // As in Redis, a small hash is one page, with or without deadlines.
         if let Some(table) = hash.table()

@@ -24,7 +24,7 @@ pub(super) fn cardinality(registers: &Histogram) -> u64 {
     if estimate.is_finite() {
         estimate.round() as u64
     } else {
-        // All registers hold values that no element sets; Redis returns this number then.
+        // All registers hold values that no element sets. Redis returns this number for them.
         1 << 63
     }
 }

@@ -27,7 +27,7 @@ pub(super) enum Form {
 /// Returns the form of a string's registers.
 ///
 /// # Errors
-/// If header or length are not those of a sketch.
+/// If the header or the length is not valid for a sketch.
 pub(super) fn form(string: &[u8]) -> Result<Form, Error> {
     if string.len() < HEADER || !string.starts_with(MAGIC) {
         return Err(NOT_A_SKETCH);
@@ -69,9 +69,9 @@ pub(super) fn registers(string: &[u8]) -> &[u8] {
     &string[HEADER..]
 }
 
-/// Raises register `index` to at least `value`. Returns true if it changed. A sparse sketch becomes
-/// dense if runs cannot hold the value, or if it would exceed `sparse_max` bytes. O(1) if dense,
-/// else O(length).
+/// Raises register `index` to at least `value`. Returns true if the register changed. A sparse
+/// sketch becomes dense if runs cannot hold the value, or if the sketch would exceed `sparse_max`
+/// bytes. O(1) if dense, else O(length).
 ///
 /// # Errors
 /// If the string is not a sketch, or its registers are invalid.
@@ -84,7 +84,7 @@ pub(super) fn raise(
     raise_from(string, &mut Cursor::first(HEADER), index, value, sparse_max)
 }
 
-/// As [`raise`], with a search that starts at a cursor: see [`sparse::raise`].
+/// Does the same as [`raise`], with a search that starts at a cursor (see [`sparse::raise`]).
 fn raise_from(
     string: &mut Vec<u8>,
     from: &mut Cursor,
@@ -163,8 +163,8 @@ impl Union {
         Ok(form)
     }
 
-    /// Raises the registers of a sketch to at least these. O(registers), and O(length) for each run
-    /// that splits.
+    /// Raises the registers of a sketch to at least the union's registers. O(registers), and
+    /// O(length) for each run that splits.
     ///
     /// # Errors
     /// If the string is not a sketch, or its registers are invalid.

@@ -6,7 +6,7 @@
 //! | `01llllll llllllll` | l + 1 empty registers |
 //! | `1vvvvvll` | l + 1 registers that hold v + 1 |
 //!
-//! A change gives the same bytes as in Redis: it splits the run that covers the register, then
+//! A change results in the same bytes as in Redis: it splits the run that covers the register, then
 //! joins adjacent runs with the same value up to the maximum length of a run. Runs of empty
 //! registers are never joined, since registers never become empty again.
 
@@ -224,8 +224,8 @@ pub(super) fn raise(
             register: end,
         };
     };
-    // The run before may be joined with this one and then contain the next index, whose search also
-    // needs the run before that.
+    // The change may join this run and the run before it into a run that contains the next index.
+    // The next search then also needs the run before both, so it starts there.
     *from = earlier;
     if run.value >= value {
         return Ok(Raised::Same);

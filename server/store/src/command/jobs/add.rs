@@ -22,7 +22,7 @@ use crate::value::jobs::{Backoff, Details, ID_MAX, Id, Jobs, TIME_MAX};
 const PAYLOAD_MAX: usize = 128 << 20;
 
 /// The options of JOB ADD.
-struct Asked<'a> {
+struct Options<'a> {
     id: Option<&'a [u8]>,
     unique_ms: u64,
     /// DELAY or AT: a time in ms, and whether it is relative to now.
@@ -39,9 +39,9 @@ pub(super) fn millis(arg: &[u8], least: u64) -> Result<u64, Error> {
         .ok_or(Error::fixed("ERR a time in milliseconds is out of range"))
 }
 
-impl<'a> Asked<'a> {
+impl<'a> Options<'a> {
     fn parse(args: Args<'a>) -> Result<Self, Error> {
-        let mut asked = Self {
+        let mut options = Self {
             id: None,
             unique_ms: 0,
             due: None,
@@ -53,19 +53,19 @@ impl<'a> Asked<'a> {
         while at < args.len() {
             let option = args.at(at);
             let value = *args.get(at + 1).as_ref().ok_or(Error::Syntax)?;
-            let details = &mut asked.details;
+            let details = &mut options.details;
             at += 2;
             match () {
-                () if is(option, "ID") => asked.id = Some(value),
-                () if is(option, "UNIQUE") => asked.unique_ms = millis(value, 1)?,
-                () if is(option, "DELAY") && asked.due.is_none() => {
-                    asked.due = Some((millis(value, 0)?, true));
+                () if is(option, "ID") => options.id = Some(value),
+                () if is(option, "UNIQUE") => options.unique_ms = millis(value, 1)?,
+                () if is(option, "DELAY") && options.due.is_none() => {
+                    options.due = Some((millis(value, 0)?, true));
                 }
-                () if is(option, "AT") && asked.due.is_none() => {
-                    asked.due = Some((millis(value, 0)?, false));
+                () if is(option, "AT") && options.due.is_none() => {
+                    options.due = Some((millis(value, 0)?, false));
                 }
                 () if is(option, "PRIORITY") => {
-                    asked.priority = i16::try_from(int(value)?).map_err(|_| {
+                    options.priority = i16::try_from(int(value)?).map_err(|_| {
                         Error::fixed("ERR a priority is a number from -32768 to 32767")
                     })?;
                 }
@@ -89,10 +89,11 @@ impl<'a> Asked<'a> {
                 }
                 () if is(option, "JITTER") => {
                     let percent = u8::try_from(int(value)?).ok().filter(|p| *p <= 100);
-                    jitter =
-                        Some(percent.ok_or(Error::fixed("ERR JITTER is a number of percent"))?);
+                    jitter = Some(
+                        percent.ok_or(Error::fixed("ERR JITTER is a percentage from 0 to 100"))?,
+                    );
                 }
-                () if is(option, "TTL") => asked.ttl_ms = Some(millis(value, 1)?),
+                () if is(option, "TTL") => options.ttl_ms = Some(millis(value, 1)?),
                 () if is(option, "DEAD") => {
                     if *value == args[2] {
                         return Err(Error::fixed(
@@ -105,21 +106,21 @@ impl<'a> Asked<'a> {
                 () => return Err(Error::Syntax),
             }
         }
-        match (&mut asked.details.backoff, jitter) {
+        match (&mut options.details.backoff, jitter) {
             (_, None) => {}
             (Some(backoff), Some(jitter)) => backoff.jitter = jitter,
             (None, Some(_)) => return Err(Error::fixed("ERR JITTER needs BACKOFF")),
         }
-        if asked
+        if options
             .id
             .is_some_and(|id| id.is_empty() || id.len() > ID_MAX)
         {
             return Err(Error::fixed("ERR an ID has 1 to 512 bytes"));
         }
-        if asked.details.payload.len() > PAYLOAD_MAX {
+        if options.details.payload.len() > PAYLOAD_MAX {
             return Err(Error::fixed("ERR the payload is longer than 128 MB"));
         }
-        Ok(asked)
+        Ok(options)
     }
 
     fn due_ms(&self, now: Now) -> u64 {
@@ -133,13 +134,13 @@ impl<'a> Asked<'a> {
 }
 
 pub(super) fn add(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
-    let asked = Asked::parse(args)?;
+    let options = Options::parse(args)?;
     let (key, now) = (&args[2], cx.now());
     let (place, found) = queue(cx, key, 0)?;
-    let chosen = match asked.id {
+    let chosen = match options.id {
         Some(id) => Some(Id::from_slice(id)),
-        None if asked.unique_ms > 0 => {
-            let digest = Sha1::digest(asked.details.payload);
+        None if options.unique_ms > 0 => {
+            let digest = Sha1::digest(options.details.payload);
             Some(
                 digest
                     .iter()
@@ -171,13 +172,13 @@ pub(super) fn add(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Erro
     let from_now = |ms: u64| base.saturating_add(ms).min(TIME_MAX);
     let details = Details {
         id: &id,
-        unique_ms: Some(asked.unique_ms)
+        unique_ms: Some(options.unique_ms)
             .filter(|ms| *ms > 0)
             .map_or(0, from_now),
-        expires_ms: asked.ttl_ms.map(from_now),
-        ..asked.details
+        expires_ms: options.ttl_ms.map(from_now),
+        ..options.details
     };
-    let index = jobs.add(&details, asked.priority, asked.due_ms(now), now);
+    let index = jobs.add(&details, options.priority, options.due_ms(now), now);
     if !jobs.is_timed(index) {
         cx.rearm(place, record);
     }

@@ -63,7 +63,10 @@ pub(super) fn put(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Erro
         return Err(INTERNAL);
     }
     let key = &args[2];
-    let job = Job::read(&args[3]).ok_or(Error::fixed("ERR this is no job"))?;
+    let job = Job::read(&args[3]).ok_or(Error::fixed(
+        "ERR the argument of JOB PUT is not a valid \
+        job",
+    ))?;
     let (place, found) = cx.seek_as::<Jobs>(key)?;
     let record = match found {
         Some(record) => record,

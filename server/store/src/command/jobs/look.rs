@@ -37,7 +37,7 @@ pub(super) fn get(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Erro
     Ok(())
 }
 
-fn number(reply: &mut Reply, name: &str, number: u64) {
+fn write_number(reply: &mut Reply, name: &str, number: u64) {
     reply.bulk(name.as_bytes());
     reply.int(i64::try_from(number).unwrap_or(i64::MAX));
 }
@@ -91,7 +91,7 @@ fn write_job(reply: &mut Reply, job: &Job, now: crate::Now) {
     reply.bulk(b"priority");
     reply.int(job.priority.into());
     for (name, value) in numbers {
-        number(reply, name, value);
+        write_number(reply, name, value);
     }
     for (name, text) in texts {
         reply.bulk(name.as_bytes());
@@ -130,7 +130,7 @@ pub(crate) fn write_info(reply: &mut Reply, name: Option<&[u8]>, jobs: &Jobs, no
         ("done", jobs.count(Set::Done, now)),
         ("paused", usize::from(jobs.paused)),
     ] {
-        number(reply, name, count as u64);
+        write_number(reply, name, count as u64);
     }
     for (name, count) in [
         ("total-added", totals.added),
@@ -139,11 +139,11 @@ pub(crate) fn write_info(reply: &mut Reply, name: Option<&[u8]>, jobs: &Jobs, no
         ("total-failed", totals.failed),
         ("total-died", totals.died),
     ] {
-        number(reply, name, count);
+        write_number(reply, name, count);
     }
     for (name, time) in [("oldest-ready-ms", age), ("next-due", jobs.next_due())] {
         match time {
-            Some(time) => number(reply, name, time),
+            Some(time) => write_number(reply, name, time),
             None => {
                 reply.bulk(name.as_bytes());
                 reply.null();
@@ -170,7 +170,7 @@ pub fn count(
         looks += 1 + due.counts.len().min(jobs.count(Set::Delayed, now));
         if looks > COUNT_LOOKS_MAX {
             return Err(Error::fixed(
-                "ERR there are too many queues to count that many buckets, ask for fewer",
+                "ERR there are too many queues for this number of buckets, use a smaller BUCKETS",
             ));
         }
         if may_read(name) {
@@ -201,7 +201,7 @@ pub fn queues(
         looks += 1;
         if looks > QUEUES_MAX {
             return Err(Error::fixed(
-                "ERR there are more than 10000 queues, SCAN with TYPE jobs returns them in steps",
+                "ERR there are more than 10000 queues, use SCAN with TYPE jobs instead",
             ));
         }
         if filter.matches(name) && may_read(name) {
@@ -252,7 +252,9 @@ pub(super) fn range(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Er
     let end = position(to).map_or(0, |to| to.saturating_add(1).min(len));
     let wanted = end.saturating_sub(from);
     if wanted > RANGE_MAX {
-        return Err(Error::fixed("ERR a range has at most 100000 jobs"));
+        return Err(Error::fixed(
+            "ERR the range has more than 100000 jobs, use a shorter range",
+        ));
     }
     reply.array(wanted);
     for job in jobs.list(set, now, from).take(wanted) {

@@ -62,7 +62,9 @@ pub(super) fn lrem(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Err
     };
     let piece = piece_size(cx);
     // Edits without a search before, which would double the time: usually an element matches.
-    let removed = cx.edit::<List>(place, id)?.remove(text, from, count_max, piece);
+    let removed = cx
+        .edit::<List>(place, id)?
+        .remove(text, from, count_max, piece);
     reply.int(removed as i64);
     if removed > 0 {
         cx.commit_elements(place, id, key, Classes::LIST, "lrem", removed as u64);

@@ -118,7 +118,7 @@ impl Movem {
     /// # Errors
     /// [`Error::Syntax`], or LMPOP's error for a number that is not positive.
     pub(crate) fn parse(args: Args<'_>, at: usize) -> Result<Self, Error> {
-        let mut asked = Self {
+        let mut moves = Self {
             from: end_named(&args[3])?,
             to: end_named(&args[4])?,
             count: 1,
@@ -127,24 +127,24 @@ impl Movem {
         };
         let options = args.skip(at);
         match options.len() {
-            0 => return Ok(asked),
+            0 => return Ok(moves),
             3 => {}
             _ => return Err(Error::Syntax),
         }
-        asked.exactly = is(&options[0], "EXACTLY");
-        if !asked.exactly && !is(&options[0], "COUNT") {
+        moves.exactly = is(&options[0], "EXACTLY");
+        if !moves.exactly && !is(&options[0], "COUNT") {
             return Err(Error::Syntax);
         }
-        asked.count = positive(&options[1]).ok_or(NO_COUNT)?;
-        asked.bulk = is(&options[2], "BULK");
-        if !asked.bulk && !is(&options[2], "OBO") {
+        moves.count = positive(&options[1]).ok_or(NO_COUNT)?;
+        moves.bulk = is(&options[2], "BULK");
+        if !moves.bulk && !is(&options[2], "OBO") {
             return Err(Error::Syntax);
         }
-        Ok(asked)
+        Ok(moves)
     }
 
     /// Returns the minimum length of the source list; elements of a shorter list do not move.
-    pub(crate) fn least(self) -> usize {
+    pub(crate) fn len_min(self) -> usize {
         if self.exactly { self.count } else { 1 }
     }
 
@@ -162,7 +162,7 @@ impl Movem {
         let (place, found) = cx.seek_as::<List>(key)?;
         let piece = piece_size(cx);
         let len = cx.view::<List>(source.place, source.id)?.len();
-        if len < self.least() {
+        if len < self.len_min() {
             return Ok(false);
         }
         let count = self.count.min(len);
@@ -306,12 +306,12 @@ pub(super) fn lmpop(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Er
 ///
 /// # Errors
 /// [`Error::WrongType`] if a key before that list holds another type.
-pub(crate) fn mpop(cx: &mut Cx, asked: Mpop, reply: &mut Reply) -> Result<bool, Error> {
-    for key in asked.keys {
+pub(crate) fn mpop(cx: &mut Cx, pops: Mpop, reply: &mut Reply) -> Result<bool, Error> {
+    for key in pops.keys {
         if let Some(found) = find(cx, key)? {
-            let count = pop_keyed(cx, found, asked.end, asked.count, reply)?;
+            let count = pop_keyed(cx, found, pops.end, pops.count, reply)?;
             let mut buffer = itoa::Buffer::new();
-            cx.effect(&[pop_name(asked.end), key, buffer.format(count).as_bytes()]);
+            cx.effect(&[pop_name(pops.end), key, buffer.format(count).as_bytes()]);
             return Ok(true);
         }
     }

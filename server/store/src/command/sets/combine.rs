@@ -153,14 +153,14 @@ pub(super) fn sunion(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
 }
 
 pub(super) fn sunioncard(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
-    let asked = Counted::parse(args, true)?;
+    let counted = Counted::parse(args, true)?;
     let store = cx.store();
-    let sets = cx.views::<Set>(asked.keys)?;
+    let sets = cx.views::<Set>(counted.keys)?;
     let sets: SmallVec<[&Set; 4]> = sets.into_iter().flatten().collect();
     let members = || sets.iter().flat_map(|set| set.iter());
     let count = if let [only] = sets[..] {
         only.len()
-    } else if asked.approximate {
+    } else if counted.approximate {
         // The registers take 16 KiB, regardless of the size of the sets.
         let mut registers = Union::new();
         members().for_each(|member| {
@@ -171,13 +171,13 @@ pub(super) fn sunioncard(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(
         let mut all = Unique::with_hasher(store.hasher.clone());
         for member in members() {
             all.insert(normalised(member));
-            if all.len() >= asked.limit {
+            if all.len() >= counted.limit {
                 break;
             }
         }
         all.len()
     };
-    reply.int(count.min(asked.limit) as i64);
+    reply.int(count.min(counted.limit) as i64);
     Ok(())
 }
 
@@ -218,12 +218,12 @@ pub(super) fn sdiff(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Er
 }
 
 pub(super) fn sdiffcard(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
-    let asked = Counted::parse(args, false)?;
-    let sets = cx.views::<Set>(asked.keys)?;
+    let counted = Counted::parse(args, false)?;
+    let sets = cx.views::<Set>(counted.keys)?;
     let count = match Difference::of(&sets) {
         Difference::Empty => 0,
         Difference::Probe(first, others) | Difference::Remove(first, others) => {
-            difference(first, &others).take(asked.limit).count()
+            difference(first, &others).take(counted.limit).count()
         }
     };
     reply.int(count as i64);

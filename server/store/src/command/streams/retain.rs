@@ -1,8 +1,8 @@
 //! XRETAIN, which Redis does not have: sets the maximum age and the maximum number of a stream's
 //! entries.
 //!
-//! The command itself is the effect of MAXAGE. A redis-server that replicates the stream rejects
-//! it, and removes entries with the effects of each trim.
+//! The command itself is the effect of MAXAGE. A redis-server does not have the command. Its copy
+//! of the stream follows by the effects of each trim.
 
 use punctual_resp::{Args, Reply};
 

@@ -209,7 +209,8 @@ fn write_range(
                 looks += 1;
                 if looks > LOOKS_MAX {
                     return Err(Error::fixed(
-                        "ERR more than 100000 timers would be looked at, ask for a shorter range or a smaller COUNT",
+                        "ERR the command would visit more than 100000 timers, use a shorter range \
+                         or a smaller COUNT",
                     ));
                 }
                 let key = part.get(id).key.as_bytes();

@@ -110,8 +110,8 @@ pub(crate) fn pop_one(cx: &mut Cx, key: &[u8], end: End, reply: &mut Reply) -> R
 ///
 /// # Errors
 /// [`Error::WrongType`] if a key before that one holds another type.
-pub(crate) fn pop_first(cx: &mut Cx, asked: MultiPop, reply: &mut Reply) -> Result<bool, Error> {
-    let MultiPop { keys, end, count } = asked;
+pub(crate) fn pop_first(cx: &mut Cx, pops: MultiPop, reply: &mut Reply) -> Result<bool, Error> {
+    let MultiPop { keys, end, count } = pops;
     for key in keys {
         let popped = pop(cx, key, end, count, Shape::KeyAndPairs, reply)?;
         if popped > 0 {
