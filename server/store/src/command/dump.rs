@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_element_is_no_node_of_its_own() {
+    fn a_node_of_an_empty_element_is_refused() {
         let mut fixture = Fixture::new();
         let mut restore = |body: &[u8]| {
             let mut payload = body.to_vec();

@@ -203,7 +203,7 @@ fn point(longitude: &[u8], latitude: &[u8]) -> Result<Point, Error> {
 /// Writes a distance, at most a few times the circumference of the earth, with four decimal places.
 ///
 /// Rounds as Redis does: after the multiplication, half to even. Formatting with `.4` rounds the
-/// exact value instead, which gives another last digit for about one distance in 50,000 above
+/// exact value instead, which changes the last digit of about one distance in 50,000 above
 /// 10,000 km.
 fn reply_distance(reply: &mut Reply, distance: f64) {
     let parts = (distance * 10_000.0).round_ties_even() as u64;

@@ -39,9 +39,9 @@ pub static COMMANDS: &[Command] = &[Command::container("job", Group::Job, SUBCOM
 /// Version that COMMAND DOCS shows for commands that Redis does not have.
 const NOT_IN_REDIS: &str = super::timers::NOT_IN_REDIS;
 
-const LOOKS: Flags = Flags::READONLY;
-const CHANGES: Flags = Flags::WRITE.or(Flags::FAST);
-const GROWS: Flags = CHANGES.or(Flags::DENYOOM);
+const READ: Flags = Flags::READONLY;
+const WRITE_FAST: Flags = Flags::WRITE.or(Flags::FAST);
+const GROW_FAST: Flags = WRITE_FAST.or(Flags::DENYOOM);
 const UPDATE: &[&str] = &["RW update"];
 
 /// Names of JOB TAKE's options, which end the list of queues.
@@ -68,7 +68,7 @@ const ADD_KEYS: OptionKeys = OptionKeys {
 };
 
 static SUBCOMMANDS: &[Command] = &[
-    keyed("ack", -5, CHANGES, held::ack)
+    keyed("ack", -5, WRITE_FAST, held::ack)
         .access(&["RW delete"])
         .doc(
             NOT_IN_REDIS,
@@ -76,7 +76,7 @@ static SUBCOMMANDS: &[Command] = &[
             "Acknowledges jobs that a worker has completed.",
         )
         .syntax("queue (job: id token:integer) ..."),
-    row("add", -4, GROWS, add::add)
+    row("add", -4, GROW_FAST, add::add)
         .option_keys(&ADD_KEYS)
         .access(&["RW insert", "RW insert"])
         .tips(&["nondeterministic_output"])
@@ -92,7 +92,7 @@ static SUBCOMMANDS: &[Command] = &[
              percent:integer])] [ttl: TTL milliseconds] [dead: DEAD queue:key1] [keep: KEEP \
              milliseconds]",
         ),
-    keyed("del", -4, CHANGES, manage::del)
+    keyed("del", -4, WRITE_FAST, manage::del)
         .access(&["RW delete"])
         .doc(
             NOT_IN_REDIS,
@@ -100,7 +100,7 @@ static SUBCOMMANDS: &[Command] = &[
             "Deletes jobs in any state.",
         )
         .syntax("queue id ..."),
-    keyed("get", 4, LOOKS.or(Flags::FAST), look::get)
+    keyed("get", 4, READ.or(Flags::FAST), look::get)
         .access(&["RO access"])
         .doc(
             NOT_IN_REDIS,
@@ -109,7 +109,7 @@ static SUBCOMMANDS: &[Command] = &[
         )
         .syntax("queue id"),
     Command::help(Group::Job, NOT_IN_REDIS, show_help),
-    keyed("info", 3, LOOKS.or(Flags::FAST), look::info)
+    keyed("info", 3, READ.or(Flags::FAST), look::info)
         .access(&["RO access"])
         .doc(
             NOT_IN_REDIS,
@@ -132,7 +132,7 @@ static SUBCOMMANDS: &[Command] = &[
         "An internal command for replicating leases of jobs.",
     )
     .syntax("queue (lease: id until:integer token:integer attempt:integer) ..."),
-    keyed("nack", -5, CHANGES, held::nack)
+    keyed("nack", -5, WRITE_FAST, held::nack)
         .access(UPDATE)
         .doc(
             NOT_IN_REDIS,
@@ -141,7 +141,7 @@ static SUBCOMMANDS: &[Command] = &[
              attempt.",
         )
         .syntax("queue (job: id token:integer) ... [DELAY milliseconds] [ERROR text]"),
-    keyed("pause", 3, GROWS, manage::pause)
+    keyed("pause", 3, GROW_FAST, manage::pause)
         .access(UPDATE)
         .doc(
             NOT_IN_REDIS,
@@ -158,7 +158,7 @@ static SUBCOMMANDS: &[Command] = &[
             "An internal command for replicating jobs.",
         )
         .syntax("queue job"),
-    keyed("range", 6, LOOKS, look::range)
+    keyed("range", 6, READ, look::range)
         .access(&["RO access"])
         .doc(
             NOT_IN_REDIS,
@@ -167,11 +167,11 @@ static SUBCOMMANDS: &[Command] = &[
             "Returns a range of the jobs in a state, with the next job first.",
         )
         .syntax("queue (state: READY | DELAYED | LEASED | DEAD | DONE) from:integer to:integer"),
-    keyed("resume", 3, CHANGES, manage::resume)
+    keyed("resume", 3, WRITE_FAST, manage::resume)
         .access(UPDATE)
         .doc(NOT_IN_REDIS, "O(1)", "Resumes a paused queue.")
         .syntax("queue"),
-    keyed("revive", -4, CHANGES, manage::revive)
+    keyed("revive", -4, WRITE_FAST, manage::revive)
         .access(UPDATE)
         .doc(
             NOT_IN_REDIS,
@@ -190,7 +190,7 @@ static SUBCOMMANDS: &[Command] = &[
             "Leases jobs of queues to a worker. Blocks until a job is available.",
         )
         .syntax("queue ... [COUNT count] [block: BLOCK milliseconds] [lease: LEASE milliseconds]"),
-    keyed("touch", -5, CHANGES, held::touch)
+    keyed("touch", -5, WRITE_FAST, held::touch)
         .access(UPDATE)
         .doc(
             NOT_IN_REDIS,

@@ -425,7 +425,7 @@ mod tests {
         fixture.run("SET c 1");
         assert_eq!(fixture.run("RENAMENX b c"), ":0");
         assert_eq!(fixture.run("RENAMENX b d"), ":1");
-        // The deadline moved with the old record, so the new `b` has none.
+        // The deadline moved with the old record, so the new `b` has no deadline.
         fixture.run("SET b stays");
         fixture.advance(500);
         fixture.events();

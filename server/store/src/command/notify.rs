@@ -23,31 +23,31 @@ pub static COMMANDS: &[Command] = &[
 const NOT_IN_REDIS: &str = "255.255.255";
 
 static SUBCOMMANDS: &[Command] = &[
-    change("del", -3, CHANGES, del)
+    change("del", -3, WRITE, del)
         .doc(
             NOT_IN_REDIS,
             "O(N) where N is the number of rules.",
             "Deletes rules. Keeps their streams.",
         )
         .syntax("name ..."),
-    row("get", 3, LOOKS, get)
+    row("get", 3, READ, get)
         .doc(
             NOT_IN_REDIS,
             "O(1)",
             "Returns the settings and the statistics of a rule.",
         )
         .syntax("name"),
-    row("help", 2, LOOKS, show_help).doc(
+    row("help", 2, READ, show_help).doc(
         NOT_IN_REDIS,
         "O(1)",
         "Returns helpful text about the subcommands.",
     ),
-    row("list", 2, LOOKS, list).doc(
+    row("list", 2, READ, list).doc(
         NOT_IN_REDIS,
         "O(N) where N is the number of rules.",
         "Returns the names of all rules.",
     ),
-    change("set", -5, CHANGES.or(Flags::DENYOOM), set_rule)
+    change("set", -5, WRITE.or(Flags::DENYOOM), set_rule)
         .option_keys(&RULE_KEYS)
         .access(&["RW insert"])
         .doc(
@@ -61,7 +61,7 @@ static SUBCOMMANDS: &[Command] = &[
         ),
 ];
 
-const CHANGES: Flags = Flags::WRITE.or(Flags::WHOLE).or(Flags::NOSCRIPT);
+const WRITE: Flags = Flags::WRITE.or(Flags::WHOLE).or(Flags::NOSCRIPT);
 /// The stream of a rule, and the keys whose events and values the rule copies.
 const RULE_KEYS: OptionKeys = OptionKeys {
     from: 3,
@@ -71,7 +71,7 @@ const RULE_KEYS: OptionKeys = OptionKeys {
     ..OptionKeys::NONE
 };
 
-const LOOKS: Flags = Flags::LOADING.or(Flags::STALE);
+const READ: Flags = Flags::LOADING.or(Flags::STALE);
 
 crate::family!(Handler, Group::Server, Flags::ADMIN);
 

@@ -29,11 +29,11 @@ pub static COMMANDS: &[Command] = &[Command::container("timer", Group::Timer, SU
 /// Version that COMMAND DOCS shows for commands that Redis does not have.
 pub const NOT_IN_REDIS: &str = "255.255.255";
 
-const LOOKS: Flags = Flags::READONLY;
-const CHANGES: Flags = Flags::WRITE.or(Flags::FAST);
+const READ: Flags = Flags::READONLY;
+const WRITE_FAST: Flags = Flags::WRITE.or(Flags::FAST);
 
 static SUBCOMMANDS: &[Command] = &[
-    row("count", -4, LOOKS, look::count)
+    row("count", -4, READ, look::count)
         .doc(
             NOT_IN_REDIS,
             "O(S*B*log(T)) where S is the number of shards, B is the number of buckets that have \
@@ -42,7 +42,7 @@ static SUBCOMMANDS: &[Command] = &[
          parts.",
         )
         .syntax("from to [BUCKETS count]"),
-    keyed("get", 3, LOOKS.or(Flags::FAST), look::get)
+    keyed("get", 3, READ.or(Flags::FAST), look::get)
         .access(&["RO access"])
         .doc(
             NOT_IN_REDIS,
@@ -51,7 +51,7 @@ static SUBCOMMANDS: &[Command] = &[
         )
         .syntax("key"),
     Command::help(Group::Timer, NOT_IN_REDIS, show_help),
-    row("list", -2, LOOKS.or(Flags::WHOLE), look::list)
+    row("list", -2, READ.or(Flags::WHOLE), look::list)
         .doc(
             NOT_IN_REDIS,
             "O(S*log(T)+N) where S is the number of shards, T is the number of timers and N is the \
@@ -59,7 +59,7 @@ static SUBCOMMANDS: &[Command] = &[
             "Returns timers in the order of their deadlines. Paused timers come last.",
         )
         .syntax("[MATCH pattern] [COUNT count]"),
-    keyed("next", -3, LOOKS, look::next)
+    keyed("next", -3, READ, look::next)
         .access(&["RO access"])
         .doc(
             NOT_IN_REDIS,
@@ -68,11 +68,11 @@ static SUBCOMMANDS: &[Command] = &[
             "Returns the next times at which a timer becomes due.",
         )
         .syntax("key [COUNT count]"),
-    keyed("pause", 3, CHANGES, pause)
+    keyed("pause", 3, WRITE_FAST, pause)
         .access(&["RW update"])
         .doc(NOT_IN_REDIS, "O(1)", "Pauses a timer, like PERSIST.")
         .syntax("key"),
-    row("range", -4, LOOKS.or(Flags::WHOLE), look::range)
+    row("range", -4, READ.or(Flags::WHOLE), look::range)
         .doc(
             NOT_IN_REDIS,
             "O(S*log(T)+N) where S is the number of shards, T is the number of timers and N is the \
@@ -80,7 +80,7 @@ static SUBCOMMANDS: &[Command] = &[
             "Returns the timers that become due in a time range, in the order of their deadlines.",
         )
         .syntax("from to [MATCH pattern] [COUNT count]"),
-    keyed("resume", 3, CHANGES, resume)
+    keyed("resume", 3, WRITE_FAST, resume)
         .access(&["RW update"])
         .doc(NOT_IN_REDIS, "O(1)", "Resumes a paused timer.")
         .syntax("key"),

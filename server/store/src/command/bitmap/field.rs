@@ -15,7 +15,7 @@ const BAD_TYPE: Error = Error::fixed(
 const BAD_OVERFLOW: Error = Error::fixed("ERR Invalid OVERFLOW type specified");
 const ONLY_GET: Error = Error::fixed("ERR BITFIELD_RO only supports the GET subcommand");
 
-/// Type of an integer: 1 to 64 bits if signed, else 1 to 63.
+/// Type of an integer: signed with 1 to 64 bits, or unsigned with 1 to 63 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Width {
     signed: bool,
@@ -30,9 +30,9 @@ impl Width {
             [b'u', digits @ ..] => (false, digits),
             _ => return Err(BAD_TYPE),
         };
-        let most = if signed { 64 } else { 63 };
+        let bits_max = if signed { 64 } else { 63 };
         match parse_i64(c_string(digits)) {
-            Some(bits) if (1..=most).contains(&bits) => Ok(Self {
+            Some(bits) if (1..=bits_max).contains(&bits) => Ok(Self {
                 signed,
                 bits: bits as u32,
             }),

@@ -329,7 +329,7 @@ fn ten_thousand_waiters_of_one_key_join_and_leave() {
 }
 
 #[test]
-fn readers_of_streams_wait_for_what_is_behind_their_id() {
+fn readers_of_streams_wait_for_entries_after_their_id() {
     for shards in [1, 4] {
         let mut blocked = BlockedClients::new(shards);
         blocked.run("XADD s 5-0 f old");

@@ -1,6 +1,7 @@
-//! Cells of a grid on the map. Longitude and latitude are halved repeatedly; each halving gives one
-//! bit, and the bits of both are interleaved. A member's score is the 52 bits of its cell after 26
-//! halvings, so the members within a coarser cell have a contiguous range of scores.
+//! Cells of a grid on the map. The ranges of longitude and latitude are halved repeatedly. Each
+//! halving adds one bit, and the bits of both coordinates are interleaved. A member's score is the
+//! 52 bits of its cell after 26 halvings, so the members within a coarser cell have a contiguous
+//! range of scores.
 
 /// Longitudes of the grid.
 pub(super) const LONGITUDES: Span = Span {

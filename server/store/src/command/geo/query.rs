@@ -65,7 +65,7 @@ pub(super) struct Target<'a> {
     pub(super) distances: bool,
 }
 
-/// A parsed search.
+/// A search with its options, parsed from the arguments.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Query<'a> {
     /// Shape; `None` for a search around a member if the key does not exist.

@@ -1,5 +1,5 @@
-//! Hash of an element, which gives its register and the value for it: A. Appleby's MurmurHash2 for
-//! 64-bit machines ("MurmurHash64A"), with Redis's seed.
+//! Hash of an element, which determines its register and the register's value. The hash is A.
+//! Appleby's MurmurHash2 for 64-bit machines ("MurmurHash64A"), with Redis's seed.
 
 /// Number of hash bits that select the register.
 pub(super) const INDEX_BITS: u32 = 14;

@@ -225,7 +225,7 @@ pub(super) fn raise(
         };
     };
     // The change may join this run and the run before it into a run that contains the next index.
-    // The next search then also needs the run before both, so it starts there.
+    // The next search therefore starts at the run before both.
     *from = earlier;
     if run.value >= value {
         return Ok(Raised::Same);

@@ -79,7 +79,7 @@ pub(super) fn put(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Erro
     Ok(())
 }
 
-/// JOB LEASED queue id until token attempt \[...\]: sets leases.
+/// JOB LEASED queue id until token attempt ...: sets leases.
 pub(super) fn leased(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     if !cx.turn.replays() {
         return Err(INTERNAL);

@@ -15,7 +15,7 @@ use crate::value::keyed::Element as _;
 /// Maximum number of jobs that JOB RANGE returns, which takes some milliseconds under the lock.
 const RANGE_MAX: usize = 100_000;
 /// Maximum number of queues, and of buckets in them, that JOB COUNT visits.
-const COUNT_LOOKS_MAX: usize = 100_000;
+const COUNT_VISITS_MAX: usize = 100_000;
 /// Maximum number of queues that JOB QUEUES visits.
 const QUEUES_MAX: usize = 10_000;
 /// Default of JOB QUEUES' COUNT.
@@ -155,7 +155,7 @@ pub(crate) fn write_info(reply: &mut Reply, name: Option<&[u8]>, jobs: &Jobs, no
 /// Writes the reply of JOB COUNT for the queues of a database for which `may_read` returns true.
 ///
 /// # Errors
-/// Errors of the arguments, and an error if the command would visit more than [`COUNT_LOOKS_MAX`]
+/// Errors of the arguments, and an error if the command would visit more than `COUNT_VISITS_MAX`
 /// queues and buckets.
 pub fn count(
     turn: &mut Turn,
@@ -165,10 +165,10 @@ pub fn count(
     reply: &mut Reply,
 ) -> Result<(), Error> {
     let mut due = DueCounts::parse(args.skip(2))?;
-    let (now, mut looks) = (turn.now, 0);
+    let (now, mut visits) = (turn.now, 0);
     turn.each_queue(db, |name, jobs| {
-        looks += 1 + due.counts.len().min(jobs.count(Set::Delayed, now));
-        if looks > COUNT_LOOKS_MAX {
+        visits += 1 + due.counts.len().min(jobs.count(Set::Delayed, now));
+        if visits > COUNT_VISITS_MAX {
             return Err(Error::fixed(
                 "ERR there are too many queues for this number of buckets, use a smaller BUCKETS",
             ));
@@ -186,7 +186,7 @@ pub fn count(
 /// their names.
 ///
 /// # Errors
-/// Errors of the arguments, and an error if the database has more than [`QUEUES_MAX`] queues.
+/// Errors of the arguments, and an error if the database has more than `QUEUES_MAX` queues.
 pub fn queues(
     turn: &mut Turn,
     db: usize,
@@ -195,11 +195,11 @@ pub fn queues(
     reply: &mut Reply,
 ) -> Result<(), Error> {
     let filter = Filter::parse(args.skip(2), QUEUES_DEFAULT)?;
-    let mut looks = 0;
+    let mut visits = 0;
     let mut names: Vec<Box<[u8]>> = Vec::new();
     turn.each_queue(db, |name, _| {
-        looks += 1;
-        if looks > QUEUES_MAX {
+        visits += 1;
+        if visits > QUEUES_MAX {
             return Err(Error::fixed(
                 "ERR there are more than 10000 queues, use SCAN with TYPE jobs instead",
             ));
@@ -215,7 +215,7 @@ pub fn queues(
     let mut maps = Vec::new();
     let mut write = Reply::new(&mut maps, reply.protocol());
     for name in &names {
-        // Another thread may have removed the queue since then.
+        // Another thread may have removed the queue after `each_queue` saw it.
         turn.see_queue(db, name, |jobs| {
             write_info(&mut write, Some(name), jobs, now);
             written += 1;
@@ -250,14 +250,14 @@ pub(super) fn range(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Er
     };
     let from = position(from).unwrap_or(0);
     let end = position(to).map_or(0, |to| to.saturating_add(1).min(len));
-    let wanted = end.saturating_sub(from);
-    if wanted > RANGE_MAX {
+    let count = end.saturating_sub(from);
+    if count > RANGE_MAX {
         return Err(Error::fixed(
             "ERR the range has more than 100000 jobs, use a shorter range",
         ));
     }
-    reply.array(wanted);
-    for job in jobs.list(set, now, from).take(wanted) {
+    reply.array(count);
+    for job in jobs.list(set, now, from).take(count) {
         write_job(reply, job, now);
     }
     Ok(())

@@ -36,7 +36,7 @@ struct Job {
 }
 
 impl Job {
-    fn backs_off(&self) -> u64 {
+    fn backoff_ms(&self) -> u64 {
         self.backoff << (self.attempts - 1).min(2)
     }
 
@@ -48,7 +48,7 @@ impl Job {
                     () if self.expires <= until => State::Gone,
                     () if self.attempts > RETRIES && self.to_grave => State::Gone,
                     () if self.attempts > RETRIES => State::Dead,
-                    () => State::Waits(until + self.backs_off()),
+                    () => State::Waits(until + self.backoff_ms()),
                 };
                 self.settle(now);
             }
@@ -120,7 +120,7 @@ type Given = (usize, u64);
 struct Run {
     fixture: Fixture,
     replica: Fixture,
-    /// The jobs, indexed by their IDs, in the order in which they were added.
+    /// The jobs in the order of their addition. The index of a job is its ID.
     jobs: Vec<Job>,
     paused: bool,
     given: [Vec<Given>; 3],
@@ -162,7 +162,8 @@ impl Run {
     fn pick(&self, worker: usize, pick: usize) -> Option<(Given, bool)> {
         let given = &self.given[worker];
         let (id, token) = *given.get(pick % given.len().max(1))?;
-        let holds = matches!(self.jobs[id].state, State::Leased(_, of) if of == token);
+        let holds =
+            matches!(self.jobs[id].state, State::Leased(_, lease_token) if lease_token == token);
         Some(((id, token), holds))
     }
 
@@ -267,7 +268,7 @@ impl Run {
                     job.state = match () {
                         () if job.attempts > RETRIES && job.to_grave => State::Gone,
                         () if job.attempts > RETRIES => State::Dead,
-                        () => State::Waits(now + delay.unwrap_or(job.backs_off())),
+                        () => State::Waits(now + delay.unwrap_or(job.backoff_ms())),
                     };
                 }
             }
@@ -467,7 +468,7 @@ proptest! {
     /// No job is lost, taken early or late, or taken again after its acknowledgement, and the
     /// replica has the same jobs.
     #[test]
-    fn a_queue_does_what_its_model_does(
+    fn a_queue_matches_its_model(
         steps in proptest::collection::vec(step(), 1..200),
         shards in prop_oneof![Just(1usize), Just(4)],
     ) {

@@ -143,7 +143,7 @@ fn a_lease_ends_at_its_millisecond_and_fences_its_worker() {
 }
 
 #[test]
-fn a_job_that_fails_waits_longer_each_time_and_dies() {
+fn a_failing_job_waits_longer_each_time_and_becomes_dead() {
     let mut f = Fixture::new();
     f.run("JOB ADD q a ID a RETRY 2 BACKOFF 100 150 LEASE 1000");
     let token = |taken: String| taken.split(' ').nth(1).unwrap().to_owned();
@@ -181,7 +181,7 @@ fn a_job_that_fails_waits_longer_each_time_and_dies() {
 }
 
 #[test]
-fn a_dead_job_goes_to_its_queue() {
+fn a_dead_job_moves_to_its_dead_letter_queue() {
     for shards in [1, 8] {
         let mut f = Fixture::sharded(shards);
         for n in 0..200 {
@@ -215,7 +215,7 @@ fn a_dead_job_goes_to_its_queue() {
 
 /// A job for the dead-letter queue is due at once, before the wheel's current tick.
 #[test]
-fn a_job_that_is_given_up_leaves_on_a_virtual_clock() {
+fn a_failed_job_moves_to_its_dead_letter_queue_on_a_virtual_clock() {
     let mut f = Fixture::sharded(4);
     for n in 0..10 {
         f.run(&format!("JOB ADD q{n} p ID x RETRY 0 DEAD grave"));
@@ -236,7 +236,7 @@ fn a_job_that_is_given_up_leaves_on_a_virtual_clock() {
 }
 
 #[test]
-fn ids_are_taken_while_there_is_a_job() {
+fn an_id_is_taken_while_its_job_exists() {
     let mut f = Fixture::new();
     assert_eq!(f.run("JOB ADD q one ID a"), "$1 a");
     assert_eq!(f.run("JOB ADD q two ID a"), "$-1");
@@ -288,7 +288,7 @@ fn jobs_expire_and_are_kept() {
 }
 
 #[test]
-fn a_paused_queue_gives_nothing() {
+fn workers_cannot_take_jobs_of_a_paused_queue() {
     let mut f = Fixture::new();
     assert_eq!(f.run("JOB RESUME q"), ":0");
     assert_eq!(f.run("JOB PAUSE q"), ":1");

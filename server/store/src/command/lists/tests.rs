@@ -70,7 +70,7 @@ fn pops_return_one_or_several_elements() {
 }
 
 #[test]
-fn the_deadline_goes_with_the_last_element() {
+fn the_deadline_is_removed_with_the_last_element() {
     let mut fixture = Fixture::new();
     fixture.run("RPUSH l 1");
     fixture.run("PEXPIRE l 1000");

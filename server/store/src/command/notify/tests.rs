@@ -164,7 +164,7 @@ fn bad_rules_are_refused() {
 }
 
 #[test]
-fn an_event_that_finds_no_stream_is_counted() {
+fn an_event_without_a_stream_is_counted() {
     let mut f = Fixture::new();
     f.run("NOTIFY SET all STREAM s");
     f.run("SET s text");
@@ -184,7 +184,7 @@ fn an_event_that_finds_no_stream_is_counted() {
 }
 
 #[test]
-fn entries_leave_at_their_age() {
+fn entries_are_removed_at_their_age() {
     let mut f = Fixture::new();
     f.run("NOTIFY SET all STREAM s MAXAGE 100");
     for step in 0..3 {
@@ -217,7 +217,7 @@ fn a_stream_may_expire() {
 }
 
 #[test]
-fn a_stream_may_be_renamed_onto() {
+fn a_rename_may_replace_the_stream_of_a_rule() {
     for shards in [1, 4] {
         let mut f = Fixture::sharded(shards);
         f.run("NOTIFY SET all STREAM s");

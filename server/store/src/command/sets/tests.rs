@@ -544,7 +544,7 @@ fn arguments_of_sscan() {
 }
 
 #[test]
-fn commands_have_many_members_of_a_large_set() {
+fn commands_accept_many_members_of_a_large_set() {
     let mut fixture = Fixture::new();
     let members = |range: std::ops::Range<u32>| {
         let words: Vec<String> = range.map(|n| format!("m{n}")).collect();

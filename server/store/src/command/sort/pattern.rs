@@ -5,7 +5,7 @@ use crate::turn::Cx;
 use crate::value::Value;
 use crate::value::text::Text;
 
-/// A parsed pattern.
+/// A BY or GET pattern.
 pub(super) enum Pattern<'a> {
     /// `#`: the element itself.
     Element,

@@ -71,7 +71,7 @@ pub(super) enum NewId {
     Now,
     /// `ms-*`: the next ID in this millisecond.
     In(u64),
-    /// The ID itself.
+    /// An explicit ID.
     Exactly(Id),
 }
 

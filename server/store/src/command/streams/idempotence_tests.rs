@@ -46,7 +46,7 @@ fn a_message_is_added_once_for_each_producer() {
 }
 
 #[test]
-fn without_a_name_the_fields_in_any_order_are_the_message() {
+fn idmpauto_names_a_message_by_its_fields_in_any_order() {
     let mut f = Fixture::new();
     let first = f.run("XADD s IDMPAUTO p * a 1 b 2 b 3");
     assert_eq!(f.run("XADD s IDMPAUTO p * b 3 a 1 b 2"), first);
@@ -66,7 +66,7 @@ fn without_a_name_the_fields_in_any_order_are_the_message() {
 }
 
 #[test]
-fn errors_are_those_of_redis() {
+fn errors_match_redis() {
     let mut f = Fixture::new();
     f.run("SET string v");
     f.run("XADD s * f v");
@@ -152,7 +152,7 @@ fn errors_are_those_of_redis() {
 }
 
 #[test]
-fn messages_end_with_their_time_or_number() {
+fn messages_are_forgotten_by_age_and_number() {
     let mut f = Fixture::new();
     f.run("XADD s * f v");
     assert_eq!(f.run("XCFGSET s IDMP-MAXSIZE 2 IDMP-DURATION 10"), "+OK");
@@ -191,7 +191,7 @@ fn messages_end_with_their_time_or_number() {
 }
 
 #[test]
-fn only_other_settings_forget_messages() {
+fn only_changed_settings_clear_messages() {
     let mut f = Fixture::new();
     let first = f.run("XADD s IDMP p a * f v");
     f.run("XCFGSET s IDMP-DURATION 100 IDMP-MAXSIZE 100");
@@ -202,7 +202,7 @@ fn only_other_settings_forget_messages() {
 }
 
 #[test]
-fn messages_survive_whatever_moves_a_stream() {
+fn messages_survive_copies_moves_and_snapshots() {
     let mut f = Fixture::sharded(8);
     f.run("XADD s IDMP p a * f 1");
     f.run("XCFGSET s IDMP-DURATION 50");
@@ -264,7 +264,7 @@ fn the_log_replays_to_the_same_messages() {
         assert_eq!(f.run(read), replica.run(read));
     }
     assert_eq!(kept(&mut f, "s"), ":100:3:1:1:6:3");
-    // A duplicate whose message the replica has forgotten adds no entry there.
+    // The replica adds no entry for a duplicate whose message it has forgotten.
     f.run("XADD s IDMP q b * f 9");
     replica.advance(1_000_000);
     let (log, len) = (f.take_log(), replica.run("XLEN s"));

@@ -273,7 +273,7 @@ proptest! {
 
     /// No entry is lost, delivered early or late, or delivered again after its acknowledgement.
     #[test]
-    fn a_group_with_a_lease_does_what_its_model_does(
+    fn a_group_with_a_lease_matches_its_model(
         steps in proptest::collection::vec(step(), 1..250),
         shards in prop_oneof![Just(1usize), Just(4)],
     ) {

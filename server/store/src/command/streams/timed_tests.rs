@@ -5,7 +5,7 @@ use crate::command::testing::Fixture;
 const NIL: &str = "*-1";
 
 #[test]
-fn entries_leave_at_their_age() {
+fn entries_are_removed_at_their_age() {
     let mut f = Fixture::new();
     f.run("XADD s 1000000-0 f 1");
     f.run("XADD s 1000005-0 f 2");
@@ -210,7 +210,7 @@ fn claims_and_history_renew_a_lease() {
 }
 
 #[test]
-fn an_entry_goes_to_the_dead_letter_stream_after_its_last_delivery() {
+fn an_entry_moves_to_the_dead_letter_stream_after_its_last_delivery() {
     let mut f = leased("1000 MAXDELIVERIES 2 DEADLETTER dead");
     f.run("XREADGROUP GROUP g a COUNT 1 STREAMS s >");
     f.advance(1000);
@@ -284,7 +284,7 @@ fn wrong_leases_are_refused() {
 }
 
 #[test]
-fn settings_survive_whatever_moves_a_stream() {
+fn settings_survive_copies_moves_and_snapshots() {
     for shards in [1, 8] {
         let mut f = Fixture::sharded(shards);
         f.run("XADD s 1000000-0 f 1");

@@ -15,7 +15,7 @@ use crate::value::timer::Timer;
 const COUNT_DEFAULT: usize = 100;
 /// Maximum number of timers that a call returns or visits, which takes some milliseconds under the
 /// locks.
-const LOOKS_MAX: usize = 100_000;
+const VISITS_MAX: usize = 100_000;
 /// Maximum number of instants that TIMER NEXT returns.
 const INSTANTS_MAX: usize = 1_000;
 
@@ -193,21 +193,21 @@ fn write_range(
     filter: &Filter<'_>,
     reply: &mut Reply,
 ) -> Result<(), Error> {
-    if filter.count > LOOKS_MAX {
+    if filter.count > VISITS_MAX {
         return Err(Error::fixed("ERR COUNT is at most 100000"));
     }
-    let (db, mut looks) = (cx.db, 0);
+    let (db, mut visits) = (cx.db, 0);
     let mut found: Vec<(u64, Box<[u8]>)> = Vec::new();
     if from <= to {
         // Takes the first `count` timers of each shard, and sorts them below.
         for (_, part) in cx.turn.held_dbs(db) {
-            let mut wanted = filter.count;
+            let mut remaining = filter.count;
             for (at, id) in part.timers_between(from..=to) {
-                if wanted == 0 {
+                if remaining == 0 {
                     break;
                 }
-                looks += 1;
-                if looks > LOOKS_MAX {
+                visits += 1;
+                if visits > VISITS_MAX {
                     return Err(Error::fixed(
                         "ERR the command would visit more than 100000 timers, use a shorter range \
                          or a smaller COUNT",
@@ -216,7 +216,7 @@ fn write_range(
                 let key = part.get(id).key.as_bytes();
                 if filter.matches(key) {
                     found.push((at, key.into()));
-                    wanted -= 1;
+                    remaining -= 1;
                 }
             }
         }

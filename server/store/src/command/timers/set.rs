@@ -21,6 +21,7 @@ pub(super) const NEVER_COMES: Error = Error::fixed("ERR the timer would never fi
 #[derive(Default)]
 pub struct Options<'a> {
     at: Option<u64>,
+    /// IN: time in ms from now.
     within: Option<u64>,
     every: Option<u64>,
     offset: Option<u64>,
@@ -139,7 +140,7 @@ impl<'a> Options<'a> {
     /// An invalid expression or time zone, or a schedule without a next instant.
     fn plan(&self, cx: &mut Cx, args: Args) -> Result<(Plan, u64), Error> {
         let now = cx.now();
-        let most = self.jitter.unwrap_or(0);
+        let jitter_ms = self.jitter.unwrap_or(0);
         let mut plan = Plan {
             user: self.user.map(Into::into),
             words: OwnedArgs::from(args.skip(self.command)),
@@ -162,7 +163,7 @@ impl<'a> Options<'a> {
                     Some(ms) => now.base_ms().saturating_add(ms),
                     None => self.at.unwrap_or(0),
                 };
-                let at = cx.turn.jittered(at, most);
+                let at = cx.turn.jittered(at, jitter_ms);
                 return Ok((plan, cx.turn.timer_deadline(at)));
             }
         };
@@ -172,7 +173,7 @@ impl<'a> Options<'a> {
             start_ms: self.start,
             end_ms: self.end,
             limit: self.limit,
-            jitter_ms: most,
+            jitter_ms,
             catch_up: self.catch_up.unwrap_or_default(),
         };
         let refused = |reason: String| Error::Text(format!("ERR {reason}").into());
@@ -191,7 +192,7 @@ impl<'a> Options<'a> {
                     _ => repeat.next_after(now.read_ms()),
                 };
                 repeat.nominal_ms = next.ok_or(NEVER_COMES)?;
-                cx.turn.jittered(repeat.nominal_ms, most)
+                cx.turn.jittered(repeat.nominal_ms, jitter_ms)
             }
         };
         plan.repeat = Some(repeat);

@@ -208,7 +208,7 @@ fn a_due_timer_stays_visible() {
 /// Expiry returns a due timer repeatedly until it fires, and a timer that has changed since then
 /// does not fire.
 #[test]
-fn a_timer_that_was_handed_out_is_not_lost() {
+fn a_due_timer_is_returned_until_it_fires() {
     let mut fixture = Fixture::sharded(2);
     set(&mut fixture, "t IN 10 DO w");
     fixture.advance(10);
@@ -319,11 +319,11 @@ fn jitter_follows_from_the_seed() {
 fn the_latest_deadline_can_be_read_again() {
     let mut fixture = Fixture::new();
     fixture.set_logged(true);
-    let most = i64::MAX;
+    let latest_ms = i64::MAX;
     for (line, latest) in [
-        (format!("t IN {most} DO w"), true),
-        (format!("t AT {most} JITTER {most} DO w"), true),
-        (format!("t EVERY 1000 JITTER {most} DO w"), false),
+        (format!("t IN {latest_ms} DO w"), true),
+        (format!("t AT {latest_ms} JITTER {latest_ms} DO w"), true),
+        (format!("t EVERY 1000 JITTER {latest_ms} DO w"), false),
     ] {
         set(&mut fixture, &line);
         let log = String::from_utf8_lossy(&fixture.take_log()).into_owned();
@@ -333,7 +333,7 @@ fn the_latest_deadline_can_be_read_again() {
             .collect();
         let at = words.iter().position(|word| *word == "AT").unwrap();
         let at: i64 = words[at + 1].parse().expect("what the command takes");
-        assert!(!latest || at == most, "{line}: {words:?}");
+        assert!(!latest || at == latest_ms, "{line}: {words:?}");
         fixture.run("TIMER PAUSE t");
         assert_eq!(fixture.run("TIMER RESUME t"), ":1");
         assert!(fixture.run("PEXPIRETIME t").starts_with(':'));

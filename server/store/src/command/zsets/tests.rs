@@ -1,5 +1,5 @@
-//! Tests of each command with its options, errors and events. The replies are those of redis-server
-//! 7.0.15, except for ZRANK's WITHSCORE, which is new in 7.2.
+//! Tests of each command with its options, errors and events. The expected replies are from
+//! redis-server 7.0.15, and for ZRANK's WITHSCORE from 7.2.
 
 mod change;
 mod part;
