@@ -3,7 +3,7 @@
 
 use punctual_resp::{Args, Reply};
 use punctual_store::command::jobs::look;
-use punctual_store::command::timers::OWN;
+use punctual_store::command::timers::NOT_IN_REDIS;
 use punctual_store::spec::{Flags, Group};
 use punctual_store::{Error, Turn};
 
@@ -20,13 +20,13 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
     Group::Job,
     &[
         row("count", -4, count).doc(
-            OWN,
+            NOT_IN_REDIS,
             "O(Q B log J) for Q queues with J jobs and B buckets that have jobs. Queues and buckets are at most 100000 together.",
             "Returns the number of delayed jobs that become due in a time range, or in each of its equal parts.",
         )
             .syntax("from to [BUCKETS count]"),
         row("queues", -2, queues).doc(
-            OWN,
+            NOT_IN_REDIS,
             "O(Q log Q + N log J) for Q queues, at most 10000, of which N with J jobs are returned.",
             "Returns information about the queues of a database.",
         )

@@ -3,7 +3,7 @@
 
 use punctual_resp::{Args, OwnedArgs, Reply};
 use punctual_store::Error;
-use punctual_store::command::timers::{self, OWN, Options};
+use punctual_store::command::timers::{self, NOT_IN_REDIS, Options};
 use punctual_store::spec::{Flags, Group};
 
 use crate::acl::registry::DEFAULT;
@@ -35,14 +35,14 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
     &[
         row("run", 3, Flags::NOSCRIPT, run)
             .doc(
-                OWN,
+                NOT_IN_REDIS,
                 "Depends on the command.",
                 "Runs the command of a timer immediately.",
             )
             .syntax("key"),
         row("set", -6, Flags::DENYOOM, set)
             .doc(
-                OWN,
+                NOT_IN_REDIS,
                 "O(N) for N bytes of the command.",
                 "Sets a timer, which runs a command once or repeatedly.",
             )

@@ -1,5 +1,6 @@
-//! Bitmaps and bit fields in strings. Bit 0 is the highest bit of byte 0; bits after the end of a string are 0.
-//! Single bits are in `single`, counting and searching in `range`, BITOP in `operation`, BITFIELD in `field`.
+//! Bitmaps and bit fields in strings. Bit 0 is the highest bit of byte 0; bits after the end of a
+//! string are 0. `single` has SETBIT and GETBIT, `range` BITCOUNT and BITPOS, `operation` BITOP,
+//! and `field` BITFIELD.
 
 mod field;
 mod operation;
@@ -24,7 +25,7 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "2.6.0",
             "O(N)",
-            "Counts the set bits in a string or in a range of it.",
+            "Counts the number of set bits (population counting) in a string.",
         )
         .history(UNITS)
         .syntax("key [range: start:integer end:integer [unit: BYTE | BIT]@7.0.0]"),
@@ -66,7 +67,7 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "2.8.7",
             "O(N)",
-            "Finds the first set or clear bit in a string.",
+            "Finds the first set (1) or clear (0) bit in a string.",
         )
         .history(UNITS)
         .syntax(
@@ -96,7 +97,8 @@ const BAD_OFFSET: Error = Error::fixed("ERR bit offset is not an integer or out 
 
 crate::family!(Handler, Group::Bitmap, Flags::NONE, keys(1, 1, 1));
 
-/// Parses a bit offset: `number` units of `width` bits. The bit must lie within the maximum length of a string.
+/// Parses a bit offset: `number` units of `width` bits. The bit must lie within the maximum length
+/// of a string.
 fn offset(cx: &Cx, number: &[u8], width: u32) -> Result<u64, Error> {
     parse_i64(number)
         .and_then(|number| u64::try_from(number).ok())
@@ -105,8 +107,8 @@ fn offset(cx: &Cx, number: &[u8], width: u32) -> Result<u64, Error> {
         .ok_or(BAD_OFFSET)
 }
 
-/// Returns the bytes of a string to change in place, and true if it grew. Creates a missing key, and extends the string
-/// with zeros up to byte `last`.
+/// Returns the bytes of a string to change in place, and true if it grew. Creates a missing key,
+/// and extends the string with zeros up to byte `last`.
 fn grow_string<'c>(
     cx: &'c mut Cx<'_, '_>,
     key: &[u8],

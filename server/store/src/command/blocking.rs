@@ -1,8 +1,9 @@
-//! Blocking pops and moves of lists and sorted sets.
+//! Blocking pops and moves of lists and sorted sets (BLPOP, BLMOVE, BZPOPMIN and others).
 //!
-//! A handler tries its keys in order and replies if one has elements. Otherwise it requests a wait and does not reply:
-//! the caller blocks the client, and runs the same handler again when a key is ready ([`crate::keyspace::waiters`]).
-//! If the client may not wait, the handler replies as after a timeout.
+//! A handler tries its keys in order and replies if one has elements. Otherwise it requests a wait
+//! and does not reply: the caller blocks the client, and runs the same handler again when one of
+//! the keys has changed ([`crate::keyspace::waiters`]). If the client may not wait (in a
+//! transaction, for example), the handler replies as after a timeout.
 
 mod lists;
 #[cfg(test)]
@@ -38,8 +39,8 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "8.10.0",
             "O(N) where N is the number of elements moved.",
-            "Moves elements from a list to another list and returns them. Blocks until there are \
-             enough.",
+            "Moves elements from a list to another list and returns them. Blocks until enough \
+             elements are available.",
         )
         .syntax(
             "source:key destination:key1 (wherefrom: LEFT | RIGHT) (whereto: LEFT | RIGHT) \
@@ -141,7 +142,8 @@ const fn zset(name: &'static str, arity: i32, flags: Flags, handler: Handler) ->
     Command::new(name, arity, flags, Group::SortedSet, handler)
 }
 
-/// Parses a timeout in seconds into a deadline in unix ms, rounded up; `None` for 0, which means no timeout.
+/// Parses a timeout in seconds into a deadline in unix ms, rounded up; `None` for 0, which means no
+/// timeout.
 fn deadline(cx: &Cx, seconds: &[u8]) -> Result<Option<u64>, Error> {
     const OUT_OF_RANGE: Error = Error::fixed("ERR timeout is out of range");
     let seconds =
@@ -157,7 +159,8 @@ fn deadline(cx: &Cx, seconds: &[u8]) -> Result<Option<u64>, Error> {
         .map(Some)
 }
 
-/// Requests a wait. Returns false if the client may not wait.
+/// Requests a wait for the keys among the arguments `keys`. Returns false if the client may not
+/// wait.
 fn wait(cx: &mut Cx, wants: Wants, keys: Range<usize>, deadline_ms: Option<u64>) -> bool {
     if cx.turn.may_wait() {
         cx.turn.wait = Some(Wait::new(wants, keys, deadline_ms));

@@ -1,4 +1,4 @@
-//! Commands on databases: DBSIZE, FLUSHDB, FLUSHALL, SWAPDB.
+//! Commands on whole databases: DBSIZE, FLUSHDB, FLUSHALL and SWAPDB.
 
 use punctual_resp::{Args, Reply};
 
@@ -46,8 +46,8 @@ pub static COMMANDS: &[Command] = &[
         .categories(&["keyspace", "dangerous"])
         .doc(
             "4.0.0",
-            "O(N) where N is the number of clients that watch keys in both databases or block on \
-             them.",
+            "O(N) where N is the number of clients watching or blocking on keys from both \
+             databases.",
             "Swaps two databases.",
         )
         .syntax("index1:integer index2:integer"),
@@ -80,7 +80,7 @@ fn in_range(cx: &Cx, index: i32) -> Result<usize, Error> {
 
 fn dbsize(cx: &mut Cx, _: Args, reply: &mut Reply) -> Result<(), Error> {
     let (db, now) = (cx.db, cx.now());
-    // Due keys beyond this budget are counted.
+    // Expires due keys within a budget. DBSIZE counts the due keys that remain.
     if cx.store().active_expire() && !cx.turn.frozen {
         let mut budget = DBSIZE_STEPS;
         for number in 0..cx.store().shards() {
@@ -92,7 +92,8 @@ fn dbsize(cx: &mut Cx, _: Args, reply: &mut Reply) -> Result<(), Error> {
     Ok(())
 }
 
-/// Checks the option SYNC or ASYNC. It has no effect: the owner of the turn frees the memory.
+/// Checks the option SYNC or ASYNC, which has no effect: the owner of the turn frees the memory
+/// later.
 fn flush_option(args: Args) -> Result<(), Error> {
     match args.get(1) {
         None => Ok(()),

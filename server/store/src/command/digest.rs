@@ -1,5 +1,5 @@
-//! DEBUG DIGEST and DIGEST-VALUE: digests of the keyspace's content. Two servers with the same keys have
-//! the same digest; see [`Digest`].
+//! DEBUG DIGEST and DIGEST-VALUE: digests of the keyspace's content. Two servers with the same keys
+//! and values have the same digest (see [`Digest`]).
 
 use punctual_resp::{Args, Reply};
 
@@ -29,7 +29,7 @@ pub const DEBUG_DIGEST_VALUE: Command = Command::new(
 )
 .keys(2, -1, 1);
 
-/// Adds a key's value, and whether it has a deadline.
+/// Adds a key's value to a digest, and whether the key has a deadline.
 fn add_record(to: &mut Digest, record: &Record) {
     let content = record.value.content();
     to.chain(&content.facts().number.to_be_bytes());
@@ -112,17 +112,17 @@ mod tests {
         let all = |fixture: &mut Fixture| fixture.run_row(&DEBUG_DIGEST, "DEBUG DIGEST");
         let same = all(&mut one);
         assert_eq!(all(&mut other), same);
-        // The digest of redis-server 7.0 for these keys.
+        // redis-server 7.0 has this digest for these keys.
         assert_eq!(same, "+056e78d8c4f7f4e5501f95703d221fe0b3e8bc2d");
         for line in ["PEXPIRE a 100", "RPUSH l 3", "HSET h f w"] {
             let before = all(&mut other);
             other.run(line);
             assert_ne!(all(&mut other), before, "{line}");
         }
-        let of = |fixture: &mut Fixture| {
+        let digest_values = |fixture: &mut Fixture| {
             fixture.run_row(&DEBUG_DIGEST_VALUE, "DEBUG DIGEST-VALUE s nope")
         };
-        assert_eq!(of(&mut one), of(&mut other));
-        assert!(of(&mut one).ends_with(" +0000000000000000000000000000000000000000"));
+        assert_eq!(digest_values(&mut one), digest_values(&mut other));
+        assert!(digest_values(&mut one).ends_with(" +0000000000000000000000000000000000000000"));
     }
 }

@@ -1,4 +1,5 @@
-//! The arguments and the reply of TIMER COUNT and JOB COUNT: a range of time, whole or in parts.
+//! Arguments and replies of TIMER COUNT and JOB COUNT, which count due entries in a time range or
+//! in each of its equal parts.
 
 use std::ops::Range;
 
@@ -8,24 +9,26 @@ use crate::arguments::{int, is};
 use crate::error::Error;
 use crate::time::NEVER;
 
-/// Most parts of a range: the minutes of a day.
+/// Maximum number of parts: the minutes of a day.
 const PARTS_MAX: usize = 1_440;
 
-/// A range of time in unix milliseconds, and the number of things that are due in each part of it.
+/// A time range in unix milliseconds, and the number of timers or jobs that become due in each
+/// part.
 #[derive(Debug)]
 pub struct DueCounts {
-    /// The range, without its end.
+    /// The range; its end is excluded.
     pub range: Range<u64>,
-    /// A count for each of the parts, into which the range is divided evenly.
+    /// One count for each equal part of the range.
     pub counts: Vec<u64>,
     has_parts: bool,
 }
 
 impl DueCounts {
-    /// Reads `from to [BUCKETS n]`.
+    /// Parses `from to [BUCKETS n]`.
     ///
     /// # Errors
-    /// A syntax error, a number that is none, a range that ends before it begins, or one that has parts and no end.
+    /// A syntax error, an invalid number, a range that ends before it begins, or BUCKETS with
+    /// `-` or `+`.
     pub fn parse(args: Args) -> Result<Self, Error> {
         let end = |text: &[u8], open: &[u8], ms: u64| match text {
             text if text == open => Ok(ms),
@@ -55,7 +58,7 @@ impl DueCounts {
         })
     }
 
-    /// Writes the counts: one number, or with BUCKETS an array.
+    /// Writes the counts: an array with BUCKETS, else a number.
     pub fn write(&self, reply: &mut Reply) {
         if self.has_parts {
             reply.array(self.counts.len());

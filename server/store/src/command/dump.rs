@@ -1,4 +1,4 @@
-//! DUMP and RESTORE: a value in the format of snapshots.
+//! DUMP and RESTORE. The payload is a value in the format of snapshots.
 
 use punctual_rdb::dump::{self, Restore};
 use punctual_rdb::{Contents, Kind, Own};
@@ -40,8 +40,8 @@ pub static COMMANDS: &[Command] = &[
     .categories(&["dangerous"])
     .doc(
         "2.6.0",
-        "O(1) to create the key, plus O(N*M) to read the value, where N is the number of its \
-         objects and M is their average size; O(N*M*log(N)) for a sorted set.",
+        "O(1) to create the key, plus O(N*M) to read the value, where N is the number of objects \
+         in the value and M is their average size. O(N*M*log(N)) for a sorted set.",
         "Creates a key from a serialized value.",
     )
     .history(&[
@@ -151,7 +151,7 @@ fn restore(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let (uses, now) = (cx.limits().uses, cx.now());
     cx.set_deadline(key, id, deadline);
     cx.commit(key, Classes::GENERIC, "restore", 1);
-    // After the commit, which under an LRM policy is itself a use.
+    // The usage is set after the commit, because a commit counts as a use under an LRM policy.
     cx.db_of(key)
         .touch(id, uses.restored(options.idle_s, options.freq, now));
     if cx.is_logged() {
@@ -166,7 +166,8 @@ fn restore(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the timer of a payload, if it is one: who restores it may have to be its user.
+/// Returns the timer of a payload, or `None` for other values. The server compares the timer's user
+/// with the client's.
 pub fn timer_of(payload: &[u8]) -> Option<Plan> {
     let body = dump::body(payload).filter(|body| body.first() == Some(&Kind::Module.byte()))?;
     let mut restore = Restore::from_body(body);
@@ -184,7 +185,8 @@ fn read(cx: &Cx, payload: &[u8]) -> Result<Value, Error> {
     decode(body, &cx.limits()).map_err(|_| BAD_FORMAT)
 }
 
-/// Returns the flaw of a payload that RESTORE refuses with [`BAD_FORMAT`], for the log.
+/// Returns a description of the flaw of a payload that RESTORE refuses with [`BAD_FORMAT`]. The
+/// server logs it.
 pub fn flaw(store: &Store, payload: &[u8]) -> Option<String> {
     decode(open(store, payload)?, &store.limits()).err()
 }
@@ -215,7 +217,8 @@ fn decode(body: &[u8], limits: &Limits) -> Result<Value, String> {
     Ok(value)
 }
 
-/// Splits a payload of a stream with settings into these and the rest.
+/// Splits a payload with settings (of a stream) into the settings and the rest. Returns `None`
+/// without settings.
 fn split_settings(body: &[u8]) -> Option<(&[u8], &[u8])> {
     let (len, rest) = body.strip_prefix(&[WITH_SETTINGS])?.split_first_chunk()?;
     rest.split_at_checked(u32::from_le_bytes(*len) as usize)
@@ -244,7 +247,7 @@ mod tests {
         assert_eq!(fixture.run("OBJECT IDLETIME r"), ":1000");
     }
 
-    /// As in Redis, whose suite compares it: the words of the client, with the deadline as an absolute time.
+    /// As in Redis, the log has the client's arguments, with the deadline as an absolute time.
     #[test]
     fn the_log_has_the_words_of_the_client() {
         let mut fixture = Fixture::new();
@@ -270,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_element_is_no_node_of_its_own() {
+    fn a_node_of_an_empty_element_is_refused() {
         let mut fixture = Fixture::new();
         let mut restore = |body: &[u8]| {
             let mut payload = body.to_vec();
@@ -278,11 +281,11 @@ mod tests {
             let words: [&[u8]; 5] = [b"RESTORE", b"l", b"0", &payload, b"REPLACE"];
             fixture.run_words(&words)
         };
-        // A quicklist of plain nodes: one of length 1, one of length 0, both.
+        // Quicklists of plain nodes: a node of length 1, a node of length 0, and both.
         assert_eq!(restore(&[18, 1, 1, 1, b'a']), "+OK");
         assert_eq!(restore(&[18, 1, 1, 0]), "-ERR Bad data format");
         assert_eq!(restore(&[18, 2, 1, 1, b'a', 1, 0]), "-ERR Bad data format");
-        // An old list may have empty elements; what is written of it can be read.
+        // A list in the old format may have empty elements, also after a new snapshot.
         assert_eq!(restore(&[1, 2, 0, 1, b'a']), "+OK");
         assert_eq!(fixture.run("LRANGE l 0 -1"), "*2 $0  $1 a");
         fixture.reload();

@@ -1,12 +1,12 @@
-//! Shared implementation of SSCAN, HSCAN and ZSCAN, with SCAN's options.
+//! Shared implementation of SSCAN, HSCAN and ZSCAN, which have SCAN's options.
 //!
-//! The cursor of a large collection is a hash, as in SCAN: all elements with a lower hash have been returned. A compact
-//! collection is returned as a whole, whatever the cursor.
+//! The cursor of a large collection is a hash, as in SCAN: all elements with a lower hash have been
+//! returned. A compact collection is returned as a whole for any cursor.
 
 use punctual_rdb::listpack::Element as Packed;
 use punctual_resp::{Args, Reply};
 
-use crate::command::scan::{Cursor, Filter, Of};
+use crate::command::scan::{Cursor, Filter, ScanOf};
 use crate::error::Error;
 use crate::glob;
 use crate::turn::Cx;
@@ -22,7 +22,8 @@ pub(crate) struct ScanPage<'a, 'o> {
 }
 
 impl ScanPage<'_, '_> {
-    /// Writes a name if the pattern matches it. Returns true if it was written: the value or score must follow.
+    /// Writes a name if the pattern matches it. If it returns true, the caller must write the value
+    /// or score next.
     pub(crate) fn name(&mut self, name: &[u8]) -> bool {
         let matches = self
             .filter
@@ -39,7 +40,7 @@ impl ScanPage<'_, '_> {
         self.filter.names_only
     }
 
-    /// As [`ScanPage::name`], for a listpack element.
+    /// Does the same as [`ScanPage::name`] for a listpack element.
     pub(crate) fn packed_name(&mut self, name: Packed<'_>) -> bool {
         match name {
             Packed::Bytes(name) => self.name(name),
@@ -53,7 +54,7 @@ impl ScanPage<'_, '_> {
         self.written += 1;
     }
 
-    /// As [`ScanPage::bulk`], for a listpack element.
+    /// Does the same as [`ScanPage::bulk`] for a listpack element.
     pub(crate) fn packed(&mut self, text: Packed<'_>) {
         match text {
             Packed::Bytes(text) => self.bulk(text),
@@ -61,8 +62,8 @@ impl ScanPage<'_, '_> {
         }
     }
 
-    /// Continues the scan of a large collection and calls `show` with each element. Returns the next cursor, `None` at
-    /// the end. O(count) on average.
+    /// Continues the scan of a large collection and calls `show` with each element. Returns the
+    /// next cursor, `None` at the end. O(count) on average.
     pub(crate) fn walk<E: Element>(
         &mut self,
         keyed: &Keyed<E>,
@@ -86,16 +87,17 @@ impl ScanPage<'_, '_> {
     }
 }
 
-/// Runs SSCAN, HSCAN or ZSCAN on a `K`: `walk` writes a page and returns the next cursor, `None` at the end.
+/// Runs SSCAN, HSCAN or ZSCAN on a value of type `K`. `walk` writes a page and returns the next
+/// cursor, or `None` at the end.
 ///
 /// # Errors
-/// Errors of the arguments; [`Error::WrongType`] if the key holds another type. Options are parsed only if the key
-/// exists.
+/// Errors of the arguments; [`Error::WrongType`] if the key holds another type. Options are parsed
+/// only if the key exists.
 pub(crate) fn scan<K: Kind>(
     cx: &mut Cx,
     args: Args,
     reply: &mut Reply,
-    of: Of,
+    of: ScanOf,
     walk: impl FnOnce(&K, &mut ScanPage<'_, '_>) -> Option<u32>,
 ) -> Result<(), Error> {
     let cursor = Cursor::parse(&args[2])?;

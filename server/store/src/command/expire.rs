@@ -1,7 +1,7 @@
 //! Deadlines: EXPIRE, TTL, PERSIST and their variants.
 //!
-//! Relative times and remaining times count from the instant rounded up; the test whether a deadline has passed uses
-//! the instant rounded down (see [`crate::Now`]).
+//! Relative and remaining times count from the current time rounded up to a millisecond. The test
+//! whether a deadline has passed rounds the current time down (see [`crate::Now`]).
 
 use punctual_resp::{Args, Reply};
 
@@ -207,7 +207,7 @@ fn set_deadline(
         return Ok(());
     }
     if is_timer {
-        // A timer whose time has come fires; it does not vanish.
+        // A deadline in the past makes a timer fire now; it does not delete the timer.
         let at = u64::try_from(deadline).unwrap_or(0);
         let at = cx.turn.timer_deadline(at.max(cx.now().read_ms()));
         cx.set_deadline(key, id, Some(at));
@@ -217,7 +217,8 @@ fn set_deadline(
         return Ok(());
     }
     match u64::try_from(deadline) {
-        // A relative time counts from the instant rounded up, so a deadline 0 ms from now may not be due yet.
+        // A relative time counts from the current time rounded up, so a deadline 0 ms from now may
+        // not be due yet.
         Ok(at) if !cx.now().is_due(at) && (unit.absolute || amount > 0) => {
             cx.set_deadline(key, id, Some(at));
             cx.commit(key, Classes::GENERIC, "expire", 1);
@@ -268,7 +269,8 @@ fn pexpire_time(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error>
     reply_deadline(cx, args, reply, UNIX_MILLISECONDS)
 }
 
-/// Replies with a key's deadline or remaining time; -2: no such key; -1: no deadline. Rounds to the nearest second.
+/// Replies with a key's deadline or remaining time, -2 for a missing key, or -1 without a deadline.
+/// Seconds are rounded to the nearest second.
 fn reply_deadline(cx: &mut Cx, args: Args, reply: &mut Reply, unit: TimeUnit) -> Result<(), Error> {
     let key = &args[1];
     let Some(id) = cx.peek(key) else {

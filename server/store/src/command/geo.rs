@@ -1,6 +1,7 @@
-//! Geospatial commands: members of a sorted set whose scores are cells of a grid. `cell` has the grid, `shape`
-//! distances and the cells that cover a circle or a box, `place` commands on members; `query` parses searches and
-//! `search` runs them.
+//! The geospatial commands. A geospatial index is a sorted set whose scores are cells of a grid on
+//! the map. `cell` has the grid, `shape` has distances and the cells that cover a circle or a box,
+//! `place` has commands on members (GEOADD, GEOPOS), `query` parses searches, and `search` runs
+//! them.
 
 mod cell;
 mod place;
@@ -26,7 +27,7 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "3.2.0",
             "O(log(N)) for each member added, where N is the number of members in the sorted set.",
-            "Adds members to a geospatial index, which is created if the key doesn't exist.",
+            "Adds members to a geospatial index. Creates the key if it doesn't exist.",
         )
         .history(&[("6.2.0", "Added the `CH`, `NX` and `XX` options.")])
         .syntax(
@@ -201,8 +202,9 @@ fn point(longitude: &[u8], latitude: &[u8]) -> Result<Point, Error> {
 
 /// Writes a distance, at most a few times the circumference of the earth, with four decimal places.
 ///
-/// Rounds as Redis does: after the multiplication, half to even. Formatting with `.4` rounds the exact value instead, which
-/// gives another last digit for about one distance in 50,000 above 10,000 km.
+/// Rounds as Redis does: after the multiplication, half to even. Formatting with `.4` rounds the
+/// exact value instead, which changes the last digit of about one distance in 50,000 above
+/// 10,000 km.
 fn reply_distance(reply: &mut Reply, distance: f64) {
     let parts = (distance * 10_000.0).round_ties_even() as u64;
     let text = format!("{}.{:04}", parts / 10_000, parts % 10_000);

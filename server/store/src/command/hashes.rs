@@ -1,8 +1,9 @@
-//! Hashes: the family's rows. `read` has the readers, `random` HRANDFIELD, `write` the changes, `expire` the deadlines
-//! of fields, `extended` commands that read or write values and deadlines.
+//! The hash commands. This file has their rows, and the handlers are in submodules: `read` (HGET,
+//! HGETALL, HSCAN), `random` (HRANDFIELD), `write` (HSET, HDEL, HINCRBY), `expire` (HEXPIRE, HTTL,
+//! HPERSIST) and `extended` (HGETDEL, HGETEX, HSETEX).
 //!
-//! A command that names due fields expires them first (`Cx::expire_due_fields`), as commands do with due keys. A command
-//! that returns all fields skips due ones.
+//! A command that names due fields expires them first (`Cx::expire_due_fields`), as commands do
+//! with due keys. A command that returns all fields skips due ones.
 
 mod expire;
 mod extended;
@@ -270,8 +271,8 @@ const UNORDERED: &[&str] = &["nondeterministic_output_order"];
 
 crate::family!(Handler, Group::Hash, Flags::NONE, keys(1, 1, 1));
 
-/// Finds a hash to read the named fields, and expires those that are due. Counts hits and misses and sends events as
-/// [`Cx::read`] does.
+/// Finds a hash to read, and expires the named fields that are due. Counts hits and misses
+/// and sends events as [`Cx::read`] does.
 #[inline]
 fn find_to_read<'k>(
     cx: &mut Cx,
@@ -288,7 +289,7 @@ fn find_to_read<'k>(
         .map(|id| (place, id)))
 }
 
-/// Finds a hash to write the named fields, and expires those that are due.
+/// Finds a hash to write, and expires the named fields that are due.
 #[inline]
 fn find_to_write<'k>(
     cx: &mut Cx,

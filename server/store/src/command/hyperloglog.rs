@@ -1,13 +1,14 @@
-//! HyperLogLog: estimates the number of distinct elements from 16,384 registers of 6 bits, with a standard error of
-//! 0.81 %. The value is a string with the same bytes as in Redis, so GET and SET can transfer it.
+//! HyperLogLog: estimates the number of distinct elements from 16,384 registers of 6 bits, with a
+//! standard error of 0.81 %. The value is a string with the same bytes as in Redis, so GET and SET
+//! can transfer it.
 //!
-//! The sketch is from P. Flajolet, É. Fusy, O. Gandouet and F. Meunier, "HyperLogLog: the analysis of a near-optimal
-//! cardinality estimation algorithm" (2007), with a hash of 64 bits; the estimate is from O. Ertl, "New cardinality
-//! estimation algorithms for HyperLogLog sketches" (2017).
+//! The sketch is from P. Flajolet, É. Fusy, O. Gandouet and F. Meunier, "HyperLogLog: the analysis
+//! of a near-optimal cardinality estimation algorithm" (2007), with a hash of 64 bits; the estimate
+//! is from O. Ertl, "New cardinality estimation algorithms for HyperLogLog sketches" (2017).
 //!
-//! `sketch` has the format of the string: a header of 16 bytes, then plain registers (`dense`) or runs (`sparse`).
-//! `hash` maps elements to registers, `estimate` registers to a number. `commands` has PFADD, PFCOUNT and PFMERGE,
-//! `debug` PFDEBUG and PFSELFTEST.
+//! `sketch` has the format of the string: a header of 16 bytes, then plain registers (`dense`) or
+//! runs (`sparse`). `hash` maps elements to registers, `estimate` registers to a number. `commands`
+//! has PFADD, PFCOUNT and PFMERGE, `debug` PFDEBUG and PFSELFTEST.
 
 mod commands;
 mod debug;
@@ -33,7 +34,7 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             SINCE,
             "O(1) for each element added.",
-            "Adds elements to a HyperLogLog, which is created if the key doesn't exist.",
+            "Adds elements to a HyperLogLog. Creates the key if it doesn't exist.",
         )
         .syntax("key [element ...]"),
     row(

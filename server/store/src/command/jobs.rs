@@ -1,9 +1,13 @@
-//! JOB: queues of jobs. No command of Redis.
+//! JOB, which Redis does not have: queues of jobs. A worker takes a job with a lease, and
+//! acknowledges it before the lease ends. A job whose attempts are used up is *dead*.
 //!
-//! JOB COUNT and JOB QUEUES belong to the server, which knows what a user may read; their other half is in `look`.
+//! The server implements JOB COUNT and JOB QUEUES, because it checks which keys a user may read. It
+//! calls functions of `look`.
 //!
-//! `add` has JOB ADD, `take` JOB TAKE, `held` what a worker says of its jobs, `manage` what people do to queues, `look` the
-//! readers, and `effects` what the log of changes has. Every handler finds its queue by `queue`, which first takes the steps that are due.
+//! `add` has JOB ADD, `take` JOB TAKE, `held` JOB ACK, NACK and TOUCH, `manage` JOB DEL, PAUSE,
+//! RESUME and REVIVE, `look` the readers, and `effects` the internal commands that replicas and the
+//! log get. Handlers look up a queue with `queue`, which first processes due jobs (ended leases,
+//! delays and TTLs).
 
 mod add;
 mod effects;
@@ -27,20 +31,20 @@ use crate::value::jobs::Jobs;
 
 /// The family's rows.
 pub static COMMANDS: &[Command] = &[Command::container("job", Group::Job, SUBCOMMANDS).doc(
-    OWN,
+    NOT_IN_REDIS,
     "Depends on subcommand.",
     "A container for queues of jobs.",
 )];
 
-/// "Since" of commands that no Redis has.
-const OWN: &str = super::timers::OWN;
+/// Version that COMMAND DOCS shows for commands that Redis does not have.
+const NOT_IN_REDIS: &str = super::timers::NOT_IN_REDIS;
 
-const LOOKS: Flags = Flags::READONLY;
-const CHANGES: Flags = Flags::WRITE.or(Flags::FAST);
-const GROWS: Flags = CHANGES.or(Flags::DENYOOM);
+const READ: Flags = Flags::READONLY;
+const WRITE_FAST: Flags = Flags::WRITE.or(Flags::FAST);
+const GROW_FAST: Flags = WRITE_FAST.or(Flags::DENYOOM);
 const UPDATE: &[&str] = &["RW update"];
 
-/// First words of the options of JOB TAKE.
+/// Names of JOB TAKE's options, which end the list of queues.
 const TAKE_OPTIONS: &[&str] = &["BLOCK", "COUNT", "LEASE"];
 
 const ADD_KEYS: OptionKeys = OptionKeys {
@@ -64,21 +68,21 @@ const ADD_KEYS: OptionKeys = OptionKeys {
 };
 
 static SUBCOMMANDS: &[Command] = &[
-    keyed("ack", -5, CHANGES, held::ack)
+    keyed("ack", -5, WRITE_FAST, held::ack)
         .access(&["RW delete"])
         .doc(
-            OWN,
-            "O(log J) for each job, of J jobs in the queue.",
-            "Ends jobs that a worker has done.",
+            NOT_IN_REDIS,
+            "O(log J) for each job, where J is the number of jobs in the queue.",
+            "Acknowledges jobs that a worker has completed.",
         )
         .syntax("queue (job: id token:integer) ..."),
-    row("add", -4, GROWS, add::add)
+    row("add", -4, GROW_FAST, add::add)
         .option_keys(&ADD_KEYS)
         .access(&["RW insert", "RW insert"])
         .tips(&["nondeterministic_output"])
         .doc(
-            OWN,
-            "O(log J) for J jobs in the queue.",
+            NOT_IN_REDIS,
+            "O(log J) where J is the number of jobs in the queue.",
             "Adds a job to a queue. Creates the key if it doesn't exist.",
         )
         .syntax(
@@ -88,25 +92,30 @@ static SUBCOMMANDS: &[Command] = &[
              percent:integer])] [ttl: TTL milliseconds] [dead: DEAD queue:key1] [keep: KEEP \
              milliseconds]",
         ),
-    keyed("del", -4, CHANGES, manage::del)
+    keyed("del", -4, WRITE_FAST, manage::del)
         .access(&["RW delete"])
         .doc(
-            OWN,
-            "O(log J) for each job, of J jobs in the queue.",
-            "Deletes jobs, whatever their state is.",
+            NOT_IN_REDIS,
+            "O(log J) for each job, where J is the number of jobs in the queue.",
+            "Deletes jobs in any state.",
         )
         .syntax("queue id ..."),
-    keyed("get", 4, LOOKS.or(Flags::FAST), look::get)
-        .access(&["RO access"])
-        .doc(OWN, "O(1)", "Returns a job.")
-        .syntax("queue id"),
-    Command::help(Group::Job, OWN, show_help),
-    keyed("info", 3, LOOKS.or(Flags::FAST), look::info)
+    keyed("get", 4, READ.or(Flags::FAST), look::get)
         .access(&["RO access"])
         .doc(
-            OWN,
-            "O(P log J) for P priorities of ready jobs.",
-            "Returns the numbers of jobs by state, and what has happened so far.",
+            NOT_IN_REDIS,
+            "O(1)",
+            "Returns the state and the settings of a job.",
+        )
+        .syntax("queue id"),
+    Command::help(Group::Job, NOT_IN_REDIS, show_help),
+    keyed("info", 3, READ.or(Flags::FAST), look::info)
+        .access(&["RO access"])
+        .doc(
+            NOT_IN_REDIS,
+            "O(P log J) where P is the number of priorities of ready jobs and J is the number of \
+             jobs in the queue.",
+            "Returns the number of jobs in each state, and the statistics of a queue.",
         )
         .syntax("queue"),
     keyed(
@@ -118,45 +127,56 @@ static SUBCOMMANDS: &[Command] = &[
     .access(UPDATE)
     .internal()
     .doc(
-        OWN,
-        "O(log J) for each job.",
-        "Sets leases in a log of changes.",
+        NOT_IN_REDIS,
+        "O(log J) for each job, where J is the number of jobs in the queue.",
+        "An internal command for replicating leases of jobs.",
     )
     .syntax("queue (lease: id until:integer token:integer attempt:integer) ..."),
-    keyed("nack", -5, CHANGES, held::nack)
+    keyed("nack", -5, WRITE_FAST, held::nack)
         .access(UPDATE)
         .doc(
-            OWN,
-            "O(log J) for each job, of J jobs in the queue.",
-            "Gives up jobs, which are tried again or die.",
+            NOT_IN_REDIS,
+            "O(log J) for each job, where J is the number of jobs in the queue.",
+            "Reports jobs as failed. They are retried later, or become dead after their last \
+             attempt.",
         )
         .syntax("queue (job: id token:integer) ... [DELAY milliseconds] [ERROR text]"),
-    keyed("pause", 3, GROWS, manage::pause)
+    keyed("pause", 3, GROW_FAST, manage::pause)
         .access(UPDATE)
-        .doc(OWN, "O(1)", "Lets no worker take a job of a queue.")
+        .doc(
+            NOT_IN_REDIS,
+            "O(1)",
+            "Pauses a queue. Workers cannot take its jobs.",
+        )
         .syntax("queue"),
     keyed("put", 4, Flags::WRITE.or(Flags::NOSCRIPT), effects::put)
         .access(UPDATE)
         .internal()
-        .doc(OWN, "O(log J)", "Sets a job in a log of changes.")
+        .doc(
+            NOT_IN_REDIS,
+            "O(log J)",
+            "An internal command for replicating jobs.",
+        )
         .syntax("queue job"),
-    keyed("range", 6, LOOKS, look::range)
+    keyed("range", 6, READ, look::range)
         .access(&["RO access"])
         .doc(
-            OWN,
-            "O(log(J) + N) for N jobs that are returned, at most 100000.",
-            "Returns jobs in a state, the next one first.",
+            NOT_IN_REDIS,
+            "O(log(J)+N) where J is the number of jobs in the queue and N is the number of jobs \
+             returned. N is at most 100000.",
+            "Returns a range of the jobs in a state, with the next job first.",
         )
         .syntax("queue (state: READY | DELAYED | LEASED | DEAD | DONE) from:integer to:integer"),
-    keyed("resume", 3, CHANGES, manage::resume)
+    keyed("resume", 3, WRITE_FAST, manage::resume)
         .access(UPDATE)
-        .doc(OWN, "O(1)", "Lets workers take jobs of a queue again.")
+        .doc(NOT_IN_REDIS, "O(1)", "Resumes a paused queue.")
         .syntax("queue"),
-    keyed("revive", -4, CHANGES, manage::revive)
+    keyed("revive", -4, WRITE_FAST, manage::revive)
         .access(UPDATE)
         .doc(
-            OWN,
-            "O(log J) for each job, at most 10000, of J jobs in the queue.",
+            NOT_IN_REDIS,
+            "O(log J) for each job, where J is the number of jobs in the queue. ALL revives at \
+             most 10000 jobs.",
             "Makes dead jobs ready again.",
         )
         .syntax("queue (jobs: id ... | ALL)"),
@@ -165,17 +185,17 @@ static SUBCOMMANDS: &[Command] = &[
         .access(&["RW access delete"])
         .tips(&["nondeterministic_output"])
         .doc(
-            OWN,
-            "O(log J) for each job, of J jobs in the queue.",
-            "Leases jobs of queues to a worker. Blocks until there are any.",
+            NOT_IN_REDIS,
+            "O(log J) for each job, where J is the number of jobs in the queue.",
+            "Leases jobs of queues to a worker. Blocks until a job is available.",
         )
         .syntax("queue ... [COUNT count] [block: BLOCK milliseconds] [lease: LEASE milliseconds]"),
-    keyed("touch", -5, CHANGES, held::touch)
+    keyed("touch", -5, WRITE_FAST, held::touch)
         .access(UPDATE)
         .doc(
-            OWN,
-            "O(log J) for each job, of J jobs in the queue.",
-            "Begins leases anew.",
+            NOT_IN_REDIS,
+            "O(log J) for each job, where J is the number of jobs in the queue.",
+            "Restarts the leases of jobs.",
         )
         .syntax("queue (job: id token:integer) ... [LEASE milliseconds]"),
 ];
@@ -186,7 +206,7 @@ const fn keyed(name: &'static str, arity: i32, flags: Flags, handler: Handler) -
     row(name, arity, flags, handler).keys(2, 2, 1)
 }
 
-/// Finds a queue to change or to look at, and takes the steps that are due: at least `count` if so many are.
+/// Finds a queue, and processes its due jobs first: at least `count` of them, if so many are due.
 ///
 /// # Errors
 /// [`Error::WrongType`] if the value has another type.
@@ -208,37 +228,37 @@ fn show_help(_: &mut Cx, _: Args, reply: &mut Reply) -> Result<(), Error> {
         "JOB",
         &[
             "ACK <queue> <id> <token> [<id> <token> ...]",
-            "    End jobs that are done. Return the number of those whose token was right.",
+            "    Acknowledge completed jobs. Return the number of jobs whose token matched.",
             "ADD <queue> <payload> [ID <id>] [UNIQUE <ms>] [DELAY <ms> | AT <ms>] [PRIORITY <n>]",
             "    [LEASE <ms>] [RETRY <n>] [BACKOFF <base> <max> [JITTER <percent>]] [TTL <ms>]",
             "    [DEAD <queue>] [KEEP <ms>]",
             "    Add a job. Return its ID, or nil if the ID is taken.",
             "COUNT <from> <to> [BUCKETS <count>]",
-            "    Return the number of delayed jobs of all queues that are due from a unix time in",
-            "    milliseconds until before another one, or the numbers for equal parts of that time.",
+            "    Return the number of delayed jobs of all queues that become due in a time range, or in",
+            "    each of its equal parts. <from> and <to> are unix times in ms, and <to> is excluded.",
             "DEL <queue> <id> [<id> ...]",
-            "    Delete jobs, whatever their state is.",
+            "    Delete jobs in any state.",
             "GET <queue> <id>",
-            "    Return a job.",
+            "    Return the state and the settings of a job.",
             "INFO <queue>",
-            "    Return the numbers of jobs by state, and what has happened so far.",
+            "    Return the number of jobs in each state, and the statistics of a queue.",
             "NACK <queue> <id> <token> [<id> <token> ...] [DELAY <ms>] [ERROR <text>]",
-            "    Give up jobs, which are tried again or die.",
+            "    Report jobs as failed. They are retried later, or dead after their last attempt.",
             "PAUSE <queue>",
-            "    Let no worker take a job.",
+            "    Pause a queue. Workers cannot take its jobs.",
             "QUEUES [MATCH <pattern>] [COUNT <count>]",
             "    Return the queues with their names as INFO does, in the order of their names.",
             "RANGE <queue> READY|DELAYED|LEASED|DEAD|DONE <from> <to>",
             "    Return jobs in a state by their positions.",
             "RESUME <queue>",
-            "    Let workers take jobs again.",
+            "    Resume a paused queue.",
             "REVIVE <queue> <id> [<id> ...] | ALL",
-            "    Make dead jobs ready again; of all, at most 10000.",
+            "    Make dead jobs ready again. ALL revives at most 10000 jobs.",
             "TAKE <queue> [<queue> ...] [COUNT <n>] [BLOCK <ms>] [LEASE <ms>]",
             "    Lease jobs to a worker. Return the queue, the ID, the token, the number of the",
             "    attempt, the due time and the payload of each.",
             "TOUCH <queue> <id> <token> [<id> <token> ...] [LEASE <ms>]",
-            "    Begin leases anew.",
+            "    Restart the leases of jobs.",
         ],
     );
     Ok(())

@@ -32,8 +32,8 @@ pub static COMMANDS: &[Command] = &[
         .tips(&["request_policy:multi_shard", "response_policy:agg_sum"])
         .doc(
             "1.0.0",
-            "O(N) where N is the number of keys; for a key with a list, a set, a sorted set or a \
-             hash, O(M) where M is its number of elements.",
+            "O(N) where N is the number of keys. For a list, a set, a sorted set or a hash, O(M) \
+             where M is its number of elements.",
             "Deletes keys.",
         )
         .syntax("key ..."),
@@ -167,7 +167,7 @@ fn type_of(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
 }
 
 fn touch(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
-    // TOUCH updates the last access for clients with NO-TOUCH too.
+    // TOUCH also updates the last access for clients with NO-TOUCH.
     cx.touch = true;
     let found = args
         .skip(1)
@@ -216,7 +216,8 @@ fn rename_key(cx: &mut Cx, from: &[u8], to: &[u8], only_new: bool) -> Result<boo
     Ok(true)
 }
 
-/// Adds a record that was removed elsewhere, with its value, deadline and usage; `key` must not exist.
+/// Adds a record that was removed from another place, with its value, deadline and usage. `key`
+/// must not exist.
 fn add_record(cx: &mut Cx, db: usize, key: &[u8], record: Record) {
     let uses = record.key.uses();
     let id = cx.add_in(db, key, record.value);
@@ -424,7 +425,7 @@ mod tests {
         fixture.run("SET c 1");
         assert_eq!(fixture.run("RENAMENX b c"), ":0");
         assert_eq!(fixture.run("RENAMENX b d"), ":1");
-        // The deadline moved with the old record, so the new `b` has none.
+        // The deadline moved with the old record, so the new `b` has no deadline.
         fixture.run("SET b stays");
         fixture.advance(500);
         fixture.events();

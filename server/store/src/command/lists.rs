@@ -1,5 +1,6 @@
-//! Lists: the family's rows. `ends` has pushes and pops, `transfer` moves between keys, `read` the readers, `change`
-//! LSET, LINSERT, LREM and LTRIM. The blocking commands call the functions of `ends` and `transfer`.
+//! The list commands. This file has their rows, and the handlers are in submodules: `ends` (LPUSH,
+//! LPOP), `transfer` (LMOVE, LMPOP), `read` (LINDEX, LRANGE) and `change` (LSET, LINSERT, LREM,
+//! LTRIM). The blocking commands call the functions of `ends` and `transfer`.
 
 mod change;
 mod ends;
@@ -195,13 +196,14 @@ const COUNT_ADDED: &[(&str, &str)] = &[("6.2.0", "Added the `count` argument.")]
 
 crate::family!(Handler, Group::List, Flags::NONE, keys(1, 1, 1));
 
-/// Returns the maximum size of a chunk.
+/// Returns the maximum size of a piece (a node of a quicklist in Redis).
 #[inline]
 fn piece_size(cx: &Cx) -> PieceSize {
     PieceSize::of(cx.limits().list_piece)
 }
 
-/// Converts an index, negative from the end, to one from the start; `None` if it is out of range.
+/// Converts an index to an index from the start; a negative index counts from the end. Returns
+/// `None` if it is out of range.
 fn absolute(index: i64, len: usize) -> Option<usize> {
     let index = if index < 0 {
         index.checked_add(len as i64)?
@@ -211,7 +213,8 @@ fn absolute(index: i64, len: usize) -> Option<usize> {
     usize::try_from(index).ok().filter(|index| *index < len)
 }
 
-/// Converts an inclusive range, with negative indices from the end, to `start..end`; `start == end` if it is empty.
+/// Converts an inclusive range, whose negative indices count from the end, to `start..end`. `start`
+/// equals `end` for an empty range.
 fn bounds(start: i64, end: i64, len: usize) -> (usize, usize) {
     let len = len as i64;
     let from_end = |index: i64| if index < 0 { len + index } else { index };

@@ -1,7 +1,8 @@
-//! The commands of the keyspace: one file per family, which holds the handlers and their rows.
+//! The commands of the keyspace. Each family of commands (lists, streams, ...) has a file with its
+//! rows (name, arity, flags, docs and handler) and its handlers, or a folder for the handlers.
 //!
-//! To add a command, write the handler and add its row to the family's `COMMANDS`. A new family is a file and
-//! a line in [`FAMILIES`].
+//! To add a command, write the handler and add a row to the family's `COMMANDS`. To add a family,
+//! add a file and a line in [`FAMILIES`].
 
 pub mod bitmap;
 pub mod blocking;
@@ -63,7 +64,8 @@ pub static FAMILIES: &[&[Command]] = &[
     zsets::COMMANDS,
 ];
 
-/// The rows by their names, which no client chooses, so the hash keys need not be secret.
+/// The rows by their names. Clients cannot choose the names, so the seeds of the hash need not be
+/// secret.
 static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Command, RandomState>> =
     LazyLock::new(|| {
         let mut rows = HashMap::with_hasher(RandomState::with_seeds(1, 2, 3, 4));

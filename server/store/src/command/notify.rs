@@ -1,4 +1,4 @@
-//! NOTIFY: rules that append keyspace events to streams. No command of Redis.
+//! NOTIFY, which Redis does not have: rules that append keyspace events to streams.
 
 use std::sync::atomic::Ordering;
 
@@ -13,41 +13,45 @@ use crate::value::stream::Stream;
 /// The family's rows.
 pub static COMMANDS: &[Command] = &[
     Command::container("notify", Group::Server, SUBCOMMANDS).doc(
-        OWN,
+        NOT_IN_REDIS,
         "Depends on subcommand.",
         "A container for rules that append keyspace events to streams.",
     ),
 ];
 
-/// "Since" of commands that no Redis has.
-const OWN: &str = "255.255.255";
+/// Version that COMMAND DOCS shows for commands that Redis does not have.
+const NOT_IN_REDIS: &str = "255.255.255";
 
 static SUBCOMMANDS: &[Command] = &[
-    change("del", -3, CHANGES, del)
+    change("del", -3, WRITE, del)
         .doc(
-            OWN,
+            NOT_IN_REDIS,
             "O(N) where N is the number of rules.",
-            "Deletes rules. Their streams stay.",
+            "Deletes rules. Keeps their streams.",
         )
         .syntax("name ..."),
-    row("get", 3, LOOKS, get)
-        .doc(OWN, "O(1)", "Returns the settings and counts of a rule.")
+    row("get", 3, READ, get)
+        .doc(
+            NOT_IN_REDIS,
+            "O(1)",
+            "Returns the settings and the statistics of a rule.",
+        )
         .syntax("name"),
-    row("help", 2, LOOKS, show_help).doc(
-        OWN,
+    row("help", 2, READ, show_help).doc(
+        NOT_IN_REDIS,
         "O(1)",
         "Returns helpful text about the subcommands.",
     ),
-    row("list", 2, LOOKS, list).doc(
-        OWN,
+    row("list", 2, READ, list).doc(
+        NOT_IN_REDIS,
         "O(N) where N is the number of rules.",
         "Returns the names of all rules.",
     ),
-    change("set", -5, CHANGES.or(Flags::DENYOOM), set_rule)
+    change("set", -5, WRITE.or(Flags::DENYOOM), set_rule)
         .option_keys(&RULE_KEYS)
         .access(&["RW insert"])
         .doc(
-            OWN,
+            NOT_IN_REDIS,
             "O(N) where N is the number of rules.",
             "Creates or replaces a rule.",
         )
@@ -57,7 +61,7 @@ static SUBCOMMANDS: &[Command] = &[
         ),
 ];
 
-const CHANGES: Flags = Flags::WRITE.or(Flags::WHOLE).or(Flags::NOSCRIPT);
+const WRITE: Flags = Flags::WRITE.or(Flags::WHOLE).or(Flags::NOSCRIPT);
 /// The stream of a rule, and the keys whose events and values the rule copies.
 const RULE_KEYS: OptionKeys = OptionKeys {
     from: 3,
@@ -67,11 +71,12 @@ const RULE_KEYS: OptionKeys = OptionKeys {
     ..OptionKeys::NONE
 };
 
-const LOOKS: Flags = Flags::LOADING.or(Flags::STALE);
+const READ: Flags = Flags::LOADING.or(Flags::STALE);
 
 crate::family!(Handler, Group::Server, Flags::ADMIN);
 
-/// Without the flag ADMIN, which keeps a command out of the append-only file.
+/// The row of a command that changes rules. It lacks the flag ADMIN, because commands with ADMIN
+/// are not written to the append-only file.
 const fn change(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
     let row = Command::new(name, arity, flags, Group::Server, handler);
     row.categories(&["admin", "dangerous"])
@@ -93,11 +98,11 @@ fn set_rule(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
 
 fn del(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let names = args.skip(2);
-    let goes = |rule: &Rule| names.iter().any(|name| *rule.name == *name);
+    let is_deleted = |rule: &Rule| names.iter().any(|name| *rule.name == *name);
     let rules = cx.store().notify.rules();
-    let count = rules.iter().filter(|rule| goes(rule)).count();
+    let count = rules.iter().filter(|rule| is_deleted(rule)).count();
     if count > 0 {
-        cx.change_notify_rules(|rules| rules.retain(|rule| !goes(rule)));
+        cx.change_notify_rules(|rules| rules.retain(|rule| !is_deleted(rule)));
     }
     reply.int(count as i64);
     Ok(())
@@ -140,17 +145,17 @@ fn show_help(_: &mut Cx, _: Args, reply: &mut Reply) -> Result<(), Error> {
         "NOTIFY",
         &[
             "DEL <name> [<name> ...]",
-            "    Delete rules. Their streams stay.",
+            "    Delete rules. Keep their streams.",
             "GET <name>",
-            "    Return the settings of a rule, and how many entries it has appended.",
+            "    Return the settings and the statistics of a rule.",
             "LIST",
             "    Return the names of all rules.",
             "SET <name> STREAM <key> [EVENTS <letters>] [MATCH <pattern>]",
             "    [VALUE NONE|STRING|DUMP] [MAXBYTES <bytes>] [MAXAGE <milliseconds>]",
             "    Append events of this database's keys to a stream, in the same atomic step as",
-            "    the changes themselves. The letters are those of notify-keyspace-events but K,",
-            "    E and m; A if there are none. Values that are longer than MAXBYTES are left out.",
-            "    Entries leave the stream when they are MAXAGE old.",
+            "    the changes themselves. EVENTS has the letters of notify-keyspace-events except",
+            "    K, E and m; the default is A. Values longer than MAXBYTES are left out. Entries",
+            "    older than MAXAGE are removed from the stream.",
         ],
     );
     Ok(())

@@ -81,8 +81,8 @@ const SHARED_INTEGERS: i64 = 10_000;
 /// Reference count that Redis reports for a shared object.
 const SHARED_REFERENCES: i64 = i32::MAX as i64;
 
-/// Looks a key up for OBJECT: counts a hit or a miss, but records no access and sends no `keymiss`. Replies null if the
-/// key does not exist.
+/// Looks a key up for OBJECT: counts a hit or a miss, but records no access and sends no `keymiss`.
+/// Replies null if the key does not exist.
 fn look_up(cx: &mut Cx, key: &[u8], reply: &mut Reply) -> Option<Id> {
     let found = cx.find(key);
     match found {
@@ -145,7 +145,8 @@ fn ref_count(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns whether Redis would share the objects of integers: a policy that needs each key's usage forbids it.
+/// Returns whether Redis would share the objects of integers. It does not under an eviction policy
+/// that needs each key's usage.
 fn shares_integers(cx: &Cx) -> bool {
     let order = cx.limits().eviction.map(|policy| policy.order);
     !cx.store().is_limited() || matches!(order, None | Some(Order::Random | Order::Ttl))
@@ -177,7 +178,7 @@ fn memory_usage(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error>
     let key = &args[2];
     let mut at = 3;
     while let Some(option) = args.get(at) {
-        // The number of samples is checked and otherwise ignored: the memory is known exactly.
+        // The number of samples is checked but not used, because the memory is known exactly.
         match args.get(at + 1) {
             Some(samples) if is(option, "SAMPLES") => {
                 if int(samples)? < 0 {

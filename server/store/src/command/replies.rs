@@ -1,9 +1,9 @@
-//! Replies that several families write.
+//! Replies that several command families write.
 
 use punctual_rdb::listpack::Element;
 use punctual_resp::Reply;
 
-/// Replies to `<container> HELP` as Redis does: a heading, `lines` and the entry of HELP.
+/// Replies to `<container> HELP` as Redis does: a heading, `lines`, and the lines about HELP.
 pub fn help(reply: &mut Reply, container: &str, lines: &[&str]) {
     reply.array(lines.len() + 3);
     reply.simple(format!(
@@ -14,7 +14,7 @@ pub fn help(reply: &mut Reply, container: &str, lines: &[&str]) {
     }
 }
 
-/// Writes an element, a name or a value of a collection.
+/// Writes a text of a collection: an element, a name or a value.
 #[inline]
 pub(crate) fn reply_element(reply: &mut Reply, element: Element<'_>) {
     match element {

@@ -1,8 +1,8 @@
 //! SCAN: incremental iteration over the keyspace.
 //!
-//! A cursor is the shard's number above 32 bits of hash: SCAN has returned all keys of lower shards, and in this shard
-//! all keys with a lower hash, whatever was added, removed or resized between the calls. A scan locks one shard at a
-//! time.
+//! A cursor is a shard's number followed by 32 bits of hash. SCAN has returned all keys of the
+//! shards before it, and the keys of this shard with a lower hash. This stays true if keys are
+//! added or removed, or tables are resized, between the calls. A scan locks one shard at a time.
 
 use punctual_resp::decimal::parse_u64;
 use punctual_resp::{Args, Reply};
@@ -44,7 +44,8 @@ const COUNT_DEFAULT: i64 = 10;
 pub(crate) struct Cursor(pub(crate) u64);
 
 impl Cursor {
-    /// Parses a cursor as C's `strtoul` does, which Redis uses: a sign is allowed, and an empty text is 0.
+    /// Parses a cursor as C's `strtoul` does, which Redis uses: a sign is allowed, and an empty
+    /// text is 0.
     pub(crate) fn parse(text: &[u8]) -> Result<Self, Error> {
         const INVALID: Error = Error::fixed("ERR invalid cursor");
         let (negative, digits) = match c_string(text) {
@@ -86,9 +87,9 @@ pub(crate) struct Filter<'a> {
     type_name: Option<&'a [u8]>,
 }
 
-/// Kind of a scan.
+/// What a scan iterates over.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Of {
+pub(crate) enum ScanOf {
     Keys,
     Elements,
     Fields,
@@ -96,7 +97,7 @@ pub(crate) enum Of {
 
 impl<'a> Filter<'a> {
     /// Parses the options, some of which are valid for one kind of scan only.
-    pub(crate) fn parse(options: Args<'a>, of: Of) -> Result<Self, Error> {
+    pub(crate) fn parse(options: Args<'a>, of: ScanOf) -> Result<Self, Error> {
         let mut filter = Self {
             count: COUNT_DEFAULT,
             pattern: None,
@@ -105,7 +106,7 @@ impl<'a> Filter<'a> {
         };
         let mut at = 0;
         while let Some(option) = options.get(at) {
-            if of == Of::Fields && is(option, "NOVALUES") {
+            if of == ScanOf::Fields && is(option, "NOVALUES") {
                 filter.names_only = true;
                 at += 1;
                 continue;
@@ -120,7 +121,7 @@ impl<'a> Filter<'a> {
                 }
                 // The pattern `*` also matches the empty name, unlike in the matcher.
                 () if is(option, "MATCH") => filter.pattern = (value != b"*").then_some(value),
-                () if of == Of::Keys && is(option, "TYPE") => filter.type_name = Some(value),
+                () if of == ScanOf::Keys && is(option, "TYPE") => filter.type_name = Some(value),
                 () => return Err(Error::Syntax),
             }
             at += 2;
@@ -141,14 +142,14 @@ impl<'a> Filter<'a> {
 
 fn scan(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let cursor = Cursor::parse(&args[1])?;
-    let filter = Filter::parse(args.skip(2), Of::Keys)?;
+    let filter = Filter::parse(args.skip(2), ScanOf::Keys)?;
     let (db, now, shards) = (cx.db, cx.now(), cx.store().shards());
     let mut written = 0;
     let mut names = Vec::new();
     let mut write = Reply::new(&mut names, reply.protocol());
     let mut ids = Vec::new();
 
-    // A cursor with a shard that does not exist ends the scan.
+    // A cursor whose shard does not exist ends the scan.
     let (shard, place) = cursor.parts();
     let mut at = usize::try_from(shard)
         .ok()
@@ -171,7 +172,7 @@ fn scan(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
             if !filter.matches_name(record) {
                 continue;
             }
-            // As in Redis, a due key expires if its name matches, whatever its type.
+            // As in Redis, a due key expires if its name matches, regardless of TYPE.
             if record.has_expired(now) {
                 cx.turn.expire_met(number, db, id);
                 continue;
@@ -343,7 +344,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
 
-        /// Redis guarantees that a key that exists during the whole scan is returned; here it is returned exactly once.
+        /// Redis guarantees that a key that exists during the whole scan is returned; here it is
+        /// returned exactly once.
         #[test]
         fn keys_that_exist_during_the_whole_scan_are_returned_once(
             shards in prop_oneof![Just(1usize), Just(8)],

@@ -1,5 +1,6 @@
-//! Sets: the family's rows. `change` has SADD, SREM and SMOVE, `read` the readers, `random` SPOP and SRANDMEMBER,
-//! `combine` intersections, unions and differences.
+//! The set commands. This file has their rows, and the handlers are in submodules: `change` (SADD,
+//! SREM, SMOVE), `read` (SMEMBERS, SISMEMBER, SSCAN), `random` (SPOP, SRANDMEMBER) and `combine`
+//! (SINTER, SUNION, SDIFF).
 
 mod change;
 mod combine;

@@ -1,8 +1,8 @@
-//! SORT and SORT_RO: sort the elements of a list, a set or a sorted set by themselves or by weights in other keys.
-//! `options` parses the options, `pattern` looks up the other keys.
+//! SORT and SORT_RO: sort the elements of a list, a set or a sorted set by themselves or by weights
+//! in other keys. `options` parses the options, `pattern` looks up the other keys.
 //!
-//! Texts compare byte by byte, as in Redis without a locale. If a pattern reaches keys that the command does not name,
-//! every shard is locked.
+//! The command compares texts byte by byte, as Redis does without a locale. It locks every shard if
+//! a pattern can name keys that are not among its arguments.
 
 mod options;
 mod pattern;
@@ -152,7 +152,8 @@ fn store(cx: &mut Cx, target: &[u8], list: List) {
     }
 }
 
-/// Calls `visit` with each result for an element: the element, or the value that each GET pattern finds.
+/// Calls `visit` with each result for an element: the element, or the value that each GET pattern
+/// finds.
 fn each_result(
     cx: &mut Cx,
     get: &[Pattern<'_>],
@@ -167,7 +168,7 @@ fn each_result(
     }
 }
 
-/// Order of the results.
+/// Order of the results of SORT.
 enum Order<'a> {
     Unsorted,
     Sorted {
@@ -189,7 +190,8 @@ impl Elements {
     }
 }
 
-/// Returns the elements of a key. Lists and sorted sets keep their order, reversed for DESC without sorting.
+/// Returns the elements of a key. Lists and sorted sets keep their order, reversed for DESC without
+/// sorting.
 fn elements(cx: &mut Cx, key: &[u8], options: &Options<'_>) -> Result<Elements, Error> {
     let backwards = options.constant && options.descending;
     let mut is_set = false;
@@ -284,8 +286,8 @@ fn directed(order: Ordering, descending: bool) -> Ordering {
     if descending { order.reverse() } else { order }
 }
 
-/// Sorts the elements so that those in `part` are in their final places; elements outside of it stay unsorted.
-/// O(n + m log m) for m of n elements.
+/// Sorts the elements whose final places are in `part`. Elements outside of it stay unsorted. O(n +
+/// m log m) for m of n elements.
 fn sort_part<T>(
     all: &mut [T],
     descending: bool,

@@ -1,9 +1,13 @@
-//! Streams: the family's rows. `add` has the writers of entries, `range` and `read` the readers, `group` XGROUP, `pending` and
-//! `claim` what groups have delivered, `redeliver` what XREADGROUP takes over, `info` XINFO. `retain` and `lease` are commands of our own.
-//! Handlers find their streams through `lookup`.
+//! The stream commands. This file has their rows, and the handlers are in submodules: `add` (XADD,
+//! XTRIM, XDEL), `range` (XRANGE), `read` (XREAD, XREADGROUP), `group` (XGROUP), `pending` (XACK,
+//! XPENDING), `claim` (XCLAIM, XAUTOCLAIM), `redeliver` (pending entries that XREADGROUP delivers
+//! again), `references` (XDELEX, XACKDEL, XNACK) and `info` (XINFO). `retain` (XRETAIN) and `lease`
+//! (XGROUP SETLEASE) are commands that Redis does not have. Handlers find their streams through
+//! `lookup`.
 //!
-//! Commands on groups change neither WATCH nor what blocked clients wait for, as in Redis (`Turn::commit_group`). Their
-//! effects name IDs, times and counts, so that a replay does not depend on when it happens.
+//! As in Redis, commands that change only consumer groups do not make a WATCH fail
+//! (`Turn::commit_group`). Their effects (the commands that replicas and the log get) have explicit
+//! IDs, times and counts, so a replay at any time has the same result.
 
 mod add;
 mod arguments;
@@ -41,7 +45,7 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "5.0.0",
             "O(1) for each message ID processed.",
-            "Acknowledges entries of a consumer group, which removes them from its pending entries.",
+            "Acknowledges pending entries of a consumer group and returns their number.",
         )
         .syntax("key group id ..."),
     row("xackdel", -6, WRITE_FAST, references::xackdel)
@@ -49,7 +53,8 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "8.2.0",
             "O(1) for each entry ID.",
-            "Acknowledges entries of a consumer group and deletes them, as far as other groups allow.",
+            "Acknowledges entries of a consumer group and deletes them from the stream, unless \
+             `ACKED` is given and other groups still refer to them.",
         )
         .syntax("key group [condition: KEEPREF | DELREF | ACKED] IDS (numids id ...)"),
     row("xadd", -5, GROW_FAST, add::xadd)
@@ -85,7 +90,8 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "6.2.0",
             "O(1) if COUNT is small.",
-            "Gives pending entries of a consumer group that have been idle to another consumer.",
+            "Transfers ownership of pending entries of a consumer group that were idle for a \
+             minimum time to another consumer.",
         )
         .history(&[(
             "7.0.0",
@@ -98,7 +104,8 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "8.6.0",
             "O(N) where N is the number of messages that are forgotten.",
-            "Sets how long, and how many of each producer, the messages of IDMP are remembered.",
+            "Sets the duration and the maximum number per producer for which the stream remembers \
+             idempotent messages.",
         )
         .syntax("key [IDMP-DURATION idmp-duration:integer] [IDMP-MAXSIZE idmp-maxsize:integer]"),
     row("xclaim", -6, WRITE_FAST, claim::xclaim)
@@ -107,7 +114,7 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "5.0.0",
             "O(log N) with N being the number of pending entries of the group.",
-            "Gives pending entries of a consumer group to another consumer.",
+            "Transfers ownership of pending entries of a consumer group to another consumer.",
         )
         .syntax(
             "key group consumer min-idle-time id ... [IDLE ms:integer] [TIME \
@@ -126,7 +133,8 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "8.2.0",
             "O(1) for each entry, regardless of the stream size.",
-            "Deletes entries of a stream, with a choice of what happens to references to them.",
+            "Deletes entries of a stream, and keeps or removes the references of consumer groups \
+             to them.",
         )
         .syntax("key [condition: KEEPREF | DELREF | ACKED] IDS (numids id ...)"),
     Command::container("xgroup", Group::Stream, group::SUBCOMMANDS).doc(
@@ -139,7 +147,7 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "8.6.2",
             "O(log N) where N is the number of messages that are remembered.",
-            "An internal command that notes the producer's name for an entry.",
+            "An internal command that records the producer's idempotent ID of an entry.",
         )
         .syntax("key pid iid stream-id"),
     Command::container("xinfo", Group::Stream, info::SUBCOMMANDS).doc(
@@ -147,18 +155,21 @@ pub static COMMANDS: &[Command] = &[
         "Depends on subcommand.",
         "A container for stream introspection commands.",
     ),
-    row("xlen", 2, READ_FAST, range::xlen).access(&["RO"]).doc(
-        "5.0.0",
-        "O(1)",
-        "Returns the number of entries of a stream.",
-    )
-    .syntax("key"),
+    row("xlen", 2, READ_FAST, range::xlen)
+        .access(&["RO"])
+        .doc(
+            "5.0.0",
+            "O(1)",
+            "Returns the number of entries of a stream.",
+        )
+        .syntax("key"),
     row("xnack", -7, WRITE_FAST, references::xnack)
         .access(&["RW update"])
         .doc(
             "8.8.0",
             "O(1) for each entry ID.",
-            "Releases pending entries of a consumer group, so that others may claim them at once.",
+            "Releases pending entries of a consumer group, so that other consumers can claim them \
+             at once.",
         )
         .syntax(
             "key group (mode: SILENT | FAIL | FATAL) IDS (numids id ...) [RETRYCOUNT count] \
@@ -202,13 +213,14 @@ pub static COMMANDS: &[Command] = &[
     .doc(
         "5.0.0",
         PER_RETURNED,
-        "Returns entries of several streams behind given IDs. Blocks until there are any.",
+        "Returns entries of several streams with IDs greater than the given ones. Blocks until an \
+         entry is available.",
     )
     .history(&[("8.10.0", "Added the `MAXCOUNT` option.")])
-        .syntax(
-            "[COUNT count] [MAXCOUNT maxcount:integer@8.10.0] [BLOCK milliseconds] STREAMS \
+    .syntax(
+        "[COUNT count] [MAXCOUNT maxcount:integer@8.10.0] [BLOCK milliseconds] STREAMS \
              (key ... id ...)",
-        ),
+    ),
     Command::new(
         "xreadgroup",
         -7,
@@ -222,23 +234,24 @@ pub static COMMANDS: &[Command] = &[
         "5.0.0",
         PER_RETURNED,
         "Delivers new entries of several streams to a consumer of a group, or returns its pending \
-         entries. Blocks until there are any.",
+         entries. Blocks until an entry is available.",
     )
     .history(&[
         ("8.4.0", "Added the `CLAIM` option."),
         ("8.10.0", "Added the `MAXCOUNT` option."),
     ])
-        .syntax(
-            "(group-block: GROUP (group consumer)) [COUNT count] [MAXCOUNT \
+    .syntax(
+        "(group-block: GROUP (group consumer)) [COUNT count] [MAXCOUNT \
              maxcount:integer@8.10.0] [BLOCK milliseconds] [CLAIM \
              min-idle-time:integer@8.4.0] [NOACK] STREAMS (key ... id ...)",
-        ),
+    ),
     row("xretain", -3, GROW_FAST, retain::xretain)
         .access(&["RW update"])
         .doc(
             "7.2.0",
-            "O(1) to set it, O(N) to trim, where N is the number of removed entries.",
-            "Sets, removes or returns how long and up to which number a stream keeps its entries.",
+            "O(1) to set the limits, O(N) to trim, where N is the number of removed entries.",
+            "Sets, removes or returns the maximum age and the maximum number of a stream's \
+             entries.",
         )
         .syntax("key (action: (limits: MAXAGE milliseconds [MAXLEN count]) | PERSIST | GET)"),
     row("xrevrange", -4, Flags::READONLY, range::xrevrange)
@@ -252,7 +265,11 @@ pub static COMMANDS: &[Command] = &[
         .syntax("key end start [COUNT count]"),
     row("xsetid", -3, GROW_FAST, add::xsetid)
         .access(&["RW update"])
-        .doc("5.0.0", "O(1)", "An internal command for replicating stream values.")
+        .doc(
+            "5.0.0",
+            "O(1)",
+            "An internal command for replicating stream values.",
+        )
         .history(&[(
             "7.0.0",
             "Added the `entries_added` and `max_deleted_entry_id` arguments.",
@@ -266,8 +283,8 @@ pub static COMMANDS: &[Command] = &[
         .tips(RANDOM)
         .doc(
             "5.0.0",
-            "O(N) where N is the number of removed entries; they leave in blocks, so the constant \
-             is small.",
+            "O(N) where N is the number of removed entries. Entries are removed in blocks, so the \
+             constant is small.",
             "Removes the oldest entries of a stream.",
         )
         .history(&[

@@ -1,5 +1,6 @@
-//! Strings: the family's rows. `read` has the readers and GETEX, `set` SET and its variants, `compare` conditions on values,
-//! `change` INCR, APPEND and SETRANGE, `increx` INCREX, `lcs` the longest common subsequence.
+//! The string commands. This file has their rows, and the handlers are in submodules: `read` (GET,
+//! MGET, GETEX), `set` (SET and its variants), `compare` (conditions on values, DELEX, DIGEST),
+//! `change` (INCR, APPEND, SETRANGE), `increx` (INCREX) and `lcs` (LCS).
 
 mod change;
 mod compare;
@@ -49,8 +50,8 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "8.4.0",
             "O(1) for IFEQ and IFNE, O(N) for IFDEQ and IFDNE, where N is the length of the value.",
-            "Deletes a key, optionally only if its value or the digest of its value is, or is not, \
-             the given one.",
+            "Deletes a key, optionally only if its value or the digest of its value equals, or \
+             differs from, the given one.",
         )
         .syntax(
             "key [condition: IFEQ ifeq-value | IFNE ifne-value | IFDEQ ifdeq-digest | IFDNE \
@@ -189,8 +190,8 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "8.4.0",
             "O(N) where N is the number of keys.",
-            "Sets the string values of several keys atomically, optionally with one expiration time \
-             for all, and only if all or none of the keys exist.",
+            "Sets the string values of several keys atomically, and optionally a shared \
+             expiration time. Optionally only if all keys, or no keys, exist.",
         )
         .syntax(
             "numkeys (data: key value) ... [condition: NX | XX] [expiration: EX seconds | PX \
@@ -220,7 +221,7 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "1.0.0",
             "O(1)",
-            "Sets the string value of a key, whatever its type. Creates the key if it doesn't \
+            "Sets the string value of a key, ignoring its type. Creates the key if it doesn't \
              exist.",
         )
         .history(&[
@@ -265,8 +266,8 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "2.2.0",
             "O(1) for a small value, else O(M) where M is the length of the value.",
-            "Overwrites a part of a string from an offset on. Creates the key if it doesn't \
-             exist.",
+            "Overwrites a part of a string value, starting at an offset. Creates the key if it \
+             doesn't exist.",
         )
         .syntax("key offset value"),
     row("strlen", 2, READ_FAST, read::strlen)

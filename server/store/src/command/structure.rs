@@ -1,4 +1,5 @@
-//! DEBUG LISTPACK, QUICKLIST and HTSTATS-KEY: the structures behind a value. The container DEBUG is a server command.
+//! DEBUG LISTPACK, QUICKLIST and HTSTATS-KEY, which show the data structure of a value. The
+//! container DEBUG is a command of the server.
 
 use std::fmt::Write as _;
 
@@ -85,7 +86,7 @@ fn debug_quicklist(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Err
     Ok(())
 }
 
-/// Returns the bytes of a list's piece.
+/// Returns the bytes of a piece of a list (a node of Redis's quicklist).
 fn entries(piece: Piece<'_>) -> &[u8] {
     match piece {
         Piece::Entries(bytes, _) | Piece::Plain(bytes) => bytes,
@@ -138,7 +139,8 @@ fn debug_table(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> 
     Ok(())
 }
 
-/// Writes the load of a table. A chain of Redis is here a search that passes a full chunk.
+/// Returns the statistics of a table. The table has no chains, so Redis's lines about chains are
+/// missing.
 fn statistics(index: &HashTable, len: usize) -> String {
     let slots = index.slots();
     format!(

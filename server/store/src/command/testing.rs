@@ -1,5 +1,5 @@
-//! Fixture for the tests of the command families: command lines in, replies and events out, with a clock that tests
-//! set.
+//! Fixture for tests of commands. It runs command lines and returns replies and events, and only
+//! the test moves its clock.
 
 use punctual_resp::{Args, OwnedArgs, Parser, Protocol, Reply};
 
@@ -20,7 +20,7 @@ use crate::value::SETTINGS_FIELD;
 use crate::value::decode::read_value;
 use crate::{RestoreBatch, Restored};
 
-/// A keyspace, a clock and a client.
+/// A keyspace, a clock and a client that runs commands.
 pub(crate) struct Fixture {
     pub(crate) store: Store,
     pub(crate) now: Now,
@@ -29,9 +29,9 @@ pub(crate) struct Fixture {
     pub(crate) protocol: Protocol,
     /// Enabled events; by default all of them, including misses and new keys.
     pub(crate) classes: Classes,
-    /// Due entries are hidden and stay, as on a replica.
+    /// Commands hide due entries and do not expire them, as on a replica.
     pub(crate) frozen: bool,
-    /// Commands are those of a log.
+    /// The commands come from a log of changes.
     replays: bool,
     /// Statistics since the start.
     pub(crate) stats: Stats,
@@ -43,7 +43,7 @@ pub(crate) struct Fixture {
 struct RecordingSink {
     events: Vec<String>,
     last_values: Vec<String>,
-    /// What the log of changes would have, if it is on.
+    /// Bytes of the log of changes, if logging is on.
     log: Vec<u8>,
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn snapshot_file(
     let mut writer = Writer::new(&mut file, VERSION_FIELD_EXPIRY, true);
     let mut selected = None;
     while let Some(db) = next(snapshot, &mut records) {
-        // Not in the middle of a large record.
+        // `next` returns a large record in parts of the same database, which need no other header.
         if selected.replace(db) != Some(db) {
             writer.select_db(&mut file, db as u64);
         }
@@ -98,12 +98,13 @@ pub(crate) fn snapshot_file(
 }
 
 impl Fixture {
-    /// One shard, sixteen databases, 1,000,000 ms after the epoch, RESP2.
+    /// Creates a fixture with one shard, sixteen databases, a RESP2 client, and a clock at
+    /// 1,000,000 ms after the epoch.
     pub(crate) fn new() -> Self {
         Self::sharded(1)
     }
 
-    /// As [`Fixture::new`], with several shards.
+    /// Creates a fixture like [`Fixture::new`], with several shards.
     pub(crate) fn sharded(shards: usize) -> Self {
         Self::seeded(shards, 1)
     }
@@ -128,7 +129,7 @@ impl Fixture {
         }
     }
 
-    /// As [`Fixture::new`], for a RESP3 client.
+    /// Creates a fixture like [`Fixture::new`], with a RESP3 client.
     pub(crate) fn resp3() -> Self {
         Self {
             protocol: Protocol::Resp3,
@@ -136,8 +137,8 @@ impl Fixture {
         }
     }
 
-    /// Runs a command line, with words split at spaces (`""` is the empty word). Returns the reply with line ends
-    /// replaced by spaces: `+OK`, `$1 v`, `*2 $1 a :1`, `-ERR syntax error`.
+    /// Runs a command line, with words split at spaces (`""` is the empty word). Returns the reply
+    /// with line ends replaced by spaces: `+OK`, `$1 v`, `*2 $1 a :1`, `-ERR syntax error`.
     pub(crate) fn run(&mut self, line: &str) -> String {
         let words: OwnedArgs = line
             .split_whitespace()
@@ -146,7 +147,7 @@ impl Fixture {
         self.reply_line(words.as_args())
     }
 
-    /// Runs a command line with this row, for rows that are in no family.
+    /// Runs a command line with the given row, for rows that are in no family.
     pub(crate) fn run_row(&mut self, row: &Command, line: &str) -> String {
         let words: OwnedArgs = line.split_whitespace().collect();
         let mut out = Vec::new();
@@ -159,7 +160,7 @@ impl Fixture {
             .replace("\r\n", " ")
     }
 
-    /// As [`Fixture::run`], with words of any bytes.
+    /// Does the same as [`Fixture::run`], for words of any bytes.
     pub(crate) fn run_words<W: AsRef<[u8]>>(&mut self, words: &[W]) -> String {
         let words: OwnedArgs = words.iter().collect();
         self.reply_line(words.as_args())
@@ -288,17 +289,17 @@ impl Fixture {
         self.now = Now::from_micros(self.now.micros() + ms * 1000);
     }
 
-    /// Begins to log changes, or ends it.
+    /// Starts or stops logging changes.
     pub(crate) fn set_logged(&mut self, logged: bool) {
         self.store.set_logged(logged);
     }
 
-    /// Returns what was logged since the last call: commands of one database, in RESP.
+    /// Returns the bytes logged since the last call: commands of one database, in RESP.
     pub(crate) fn take_log(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.sink.log)
     }
 
-    /// Applies a log of changes, as a replica and a start do.
+    /// Applies a log of changes, as a replica and a starting server do.
     pub(crate) fn apply(&mut self, mut log: &[u8]) {
         let now = self.now;
         self.now = now.replaying();
@@ -330,7 +331,8 @@ impl Fixture {
         self.stats += counted;
     }
 
-    /// Moves the clock to `ms` after the epoch and expires due keys in exact order, as CLOCK ADVANCE does.
+    /// Moves the clock to `ms` after the epoch and expires due keys in exact order, as CLOCK
+    /// ADVANCE does.
     pub(crate) fn jump(&mut self, ms: u64) {
         let mut turn = Turn::new(&self.store, self.now, &mut self.sink, self.classes);
         assert!(turn.advance(Now::from_ms(ms)), "a timer is due");
@@ -340,18 +342,20 @@ impl Fixture {
         self.stats += counted;
     }
 
-    /// Returns the events since the last call, separated by commas: `set k`, or `set k @3` for database 3.
+    /// Returns the events since the last call, separated by commas: `set k`, or `set k @3` for
+    /// database 3.
     pub(crate) fn events(&mut self) -> String {
         std::mem::take(&mut self.sink.events).join(", ")
     }
 
-    /// Returns the expired keys and fields since the last call: `key=last value at deadline`, `key.field at deadline`.
+    /// Returns the expired keys and fields since the last call: `key=last value at deadline`,
+    /// `key.field at deadline`.
     pub(crate) fn last_values(&mut self) -> Vec<String> {
         std::mem::take(&mut self.sink.last_values)
     }
 
-    /// Runs the commands of a transcript and compares replies and events with those that redis-server gave.
-    /// Lines: `command => reply | event key, event key`, or a comment after `#`.
+    /// Runs the commands of a transcript, and compares their replies and events with redis-server's
+    /// in the transcript. Lines: `command => reply | event key, event key`, or a comment after `#`.
     #[track_caller]
     pub(crate) fn replay(&mut self, transcript: &str) {
         for line in transcript.lines().filter(|line| !line.starts_with('#')) {

@@ -1,6 +1,7 @@
-//! TIMER: commands that happen on time. No command of Redis.
+//! TIMER, which Redis does not have: keys that run a command at a deadline, once or repeatedly.
 //!
-//! TIMER SET and TIMER RUN belong to the server, which knows the commands and the users; SET's other half is here.
+//! The server implements TIMER SET and TIMER RUN, because it checks commands and users. [`SET`] is
+//! the part of TIMER SET that changes the keyspace.
 
 pub(crate) mod look;
 mod set;
@@ -20,68 +21,85 @@ pub use set::{Options, check_schedule};
 
 /// The family's rows.
 pub static COMMANDS: &[Command] = &[Command::container("timer", Group::Timer, SUBCOMMANDS).doc(
-    OWN,
+    NOT_IN_REDIS,
     "Depends on subcommand.",
     "A container for commands that run at a given time.",
 )];
 
-/// "Since" of commands that no Redis has.
-pub const OWN: &str = "255.255.255";
+/// Version that COMMAND DOCS shows for commands that Redis does not have.
+pub const NOT_IN_REDIS: &str = "255.255.255";
 
-const LOOKS: Flags = Flags::READONLY;
-const CHANGES: Flags = Flags::WRITE.or(Flags::FAST);
+const READ: Flags = Flags::READONLY;
+const WRITE_FAST: Flags = Flags::WRITE.or(Flags::FAST);
 
 static SUBCOMMANDS: &[Command] = &[
-    row("count", -4, LOOKS, look::count).doc(
-        OWN,
-        "O(S B log T) for T timers in S shards and B buckets, of which empty ones cost nothing.",
-        "Returns the number of timers that are due in a range of time, or in equal parts of it.",
-    )
-    .syntax("from to [BUCKETS count]"),
-    keyed("get", 3, LOOKS.or(Flags::FAST), look::get)
-        .access(&["RO access"])
-        .doc(OWN, "O(1)", "Returns the schedule, the command and the counts of a timer.")
-        .syntax("key"),
-    Command::help(Group::Timer, OWN, show_help),
-    row("list", -2, LOOKS.or(Flags::WHOLE), look::list).doc(
-        OWN,
-        "O(S log T + N) for N timers that are looked at, of T timers in S shards. N is at most 100000.",
-        "Returns timers in the order of their deadlines, paused ones last.",
-    )
-    .syntax("[MATCH pattern] [COUNT count]"),
-    keyed("next", -3, LOOKS, look::next)
+    row("count", -4, READ, look::count)
+        .doc(
+            NOT_IN_REDIS,
+            "O(S*B*log(T)) where S is the number of shards, B is the number of buckets that have \
+         timers and T is the number of timers.",
+            "Returns the number of timers that become due in a time range, or in each of its equal \
+         parts.",
+        )
+        .syntax("from to [BUCKETS count]"),
+    keyed("get", 3, READ.or(Flags::FAST), look::get)
         .access(&["RO access"])
         .doc(
-            OWN,
-            "O(N) for N instants; those of a cron expression take O(days between them).",
-            "Returns the next instants of a timer.",
+            NOT_IN_REDIS,
+            "O(1)",
+            "Returns the schedule, the command and the statistics of a timer.",
+        )
+        .syntax("key"),
+    Command::help(Group::Timer, NOT_IN_REDIS, show_help),
+    row("list", -2, READ.or(Flags::WHOLE), look::list)
+        .doc(
+            NOT_IN_REDIS,
+            "O(S*log(T)+N) where S is the number of shards, T is the number of timers and N is the \
+         number of timers visited. N is at most 100000.",
+            "Returns timers in the order of their deadlines. Paused timers come last.",
+        )
+        .syntax("[MATCH pattern] [COUNT count]"),
+    keyed("next", -3, READ, look::next)
+        .access(&["RO access"])
+        .doc(
+            NOT_IN_REDIS,
+            "O(N) where N is the number of instants. For a cron expression, each instant is O(D) \
+             where D is the number of days to it.",
+            "Returns the next times at which a timer becomes due.",
         )
         .syntax("key [COUNT count]"),
-    keyed("pause", 3, CHANGES, pause)
+    keyed("pause", 3, WRITE_FAST, pause)
         .access(&["RW update"])
-        .doc(OWN, "O(1)", "Pauses a timer, as PERSIST does.")
+        .doc(NOT_IN_REDIS, "O(1)", "Pauses a timer, like PERSIST.")
         .syntax("key"),
-    row("range", -4, LOOKS.or(Flags::WHOLE), look::range).doc(
-        OWN,
-        "O(S log T + N) for N timers that are looked at, of T timers in S shards. N is at most 100000.",
-        "Returns the timers that are due in a range of time, in order.",
-    )
-    .syntax("from to [MATCH pattern] [COUNT count]"),
-    keyed("resume", 3, CHANGES, resume)
+    row("range", -4, READ.or(Flags::WHOLE), look::range)
+        .doc(
+            NOT_IN_REDIS,
+            "O(S*log(T)+N) where S is the number of shards, T is the number of timers and N is the \
+         number of timers visited. N is at most 100000.",
+            "Returns the timers that become due in a time range, in the order of their deadlines.",
+        )
+        .syntax("from to [MATCH pattern] [COUNT count]"),
+    keyed("resume", 3, WRITE_FAST, resume)
         .access(&["RW update"])
-        .doc(OWN, "O(1)", "Resumes a paused timer.")
+        .doc(NOT_IN_REDIS, "O(1)", "Resumes a paused timer.")
         .syntax("key"),
     keyed("state", 10, Flags::WRITE.or(Flags::NOSCRIPT), state)
         .access(&["RW update"])
         .internal()
-        .doc(OWN, "O(1)", "Sets the state of a timer in a log of changes.")
+        .doc(
+            NOT_IN_REDIS,
+            "O(1)",
+            "An internal command for replicating the state of timers.",
+        )
         .syntax(
             "key deadline:integer nominal:integer remaining:integer runs:integer \
              failures:integer lateness:integer error",
         ),
 ];
 
-/// The keyspace's part of TIMER SET, in no family: the server's row checks the command before.
+/// The part of TIMER SET that changes the keyspace. The server calls it after its own checks, so it
+/// is no subcommand here.
 pub const SET: Command = keyed("set", -6, Flags::WRITE.or(Flags::DENYOOM), set::set);
 
 crate::family!(Handler, Group::Timer, Flags::NONE);
@@ -116,7 +134,7 @@ fn resume(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let at = match &mut plan.repeat {
         None => now.base_ms().saturating_add(plan.remaining_ms),
         Some(repeat) => {
-            // What was missed during the pause stays missed.
+            // Instants during the pause are skipped.
             let next = repeat.next_after(now.read_ms());
             repeat.nominal_ms = next.ok_or(set::NEVER_COMES)?;
             cx.turn.jittered(repeat.nominal_ms, repeat.jitter_ms)
@@ -133,7 +151,8 @@ fn resume(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     Ok(())
 }
 
-/// Sets what is not in the words of TIMER SET: TIMER STATE key deadline nominal remaining runs failures lateness error.
+/// `TIMER STATE key deadline nominal remaining runs failures lateness error`: sets the state of a
+/// timer that TIMER SET has no option for.
 fn state(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     if !cx.turn.replays() {
         return Err(Error::fixed("ERR TIMER STATE is for logs of changes only"));
@@ -166,34 +185,34 @@ fn show_help(_: &mut Cx, _: Args, reply: &mut Reply) -> Result<(), Error> {
         "TIMER",
         &[
             "COUNT <from> <to> [BUCKETS <count>]",
-            "    Return the number of timers that are due from a unix time in milliseconds until",
-            "    before another one, or the numbers for equal parts of that time.",
+            "    Return the number of timers that become due in a time range, or in each of its equal",
+            "    parts. <from> and <to> are unix times in milliseconds, and <to> is excluded.",
             "GET <key>",
-            "    Return the schedule, the command and the counts of a timer.",
+            "    Return the schedule, the command and the statistics of a timer.",
             "LIST [MATCH <pattern>] [COUNT <count>]",
-            "    Return timers and their deadlines in order, paused ones last.",
+            "    Return timers and their deadlines in order. Paused timers come last.",
             "NEXT <key> [COUNT <count>]",
             "    Return the next instants of a timer in unix milliseconds.",
             "PAUSE <key>",
-            "    Pause a timer, as PERSIST does.",
+            "    Pause a timer, like PERSIST.",
             "RANGE <from> <to> [MATCH <pattern>] [COUNT <count>]",
-            "    Return the timers that are due between two unix times in milliseconds; - and + are",
-            "    the ends of time.",
+            "    Return the timers that become due between two unix times in milliseconds. - and + stand",
+            "    for the earliest and the latest time.",
             "RESUME <key>",
-            "    Resume a paused timer: after the time that was left, or at the next instant of its",
-            "    schedule.",
+            "    Resume a paused timer. It becomes due after its remaining time, or at the next time of",
+            "    its schedule.",
             "RUN <key>",
             "    Run the command now. A timer that repeats keeps its schedule.",
             "SET <key> AT <ms> | IN <ms> | EVERY <ms> [OFFSET <ms>] | CRON <expression> [TZ <zone>]",
             "    [START <ms>] [END <ms>] [LIMIT <count>] [JITTER <ms>] [CATCHUP SKIP|ONCE|ALL]",
             "    [NX|XX] [GET] DO <command> [<arg> ...]",
-            "    Run a command at a time, after a time, or again and again.",
+            "    Run a command at a time, after a time, or periodically.",
         ],
     );
     Ok(())
 }
 
-/// Returns how a schedule is written in TIMER SET.
+/// Returns a schedule as options of TIMER SET, with their values.
 fn shown(when: &When) -> Vec<(&'static str, String)> {
     match when {
         When::Every {

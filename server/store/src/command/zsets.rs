@@ -1,5 +1,7 @@
-//! Sorted sets: the family's rows. `add` has ZADD, `read` look-ups and counts, `range` ZRANGE and its variants,
-//! `remove` ZREM, `pop` the pops, `random` ZRANDMEMBER, `combine` unions, intersections and differences.
+//! The sorted set commands. This file has their rows, and the handlers are in submodules: `add`
+//! (ZADD), `read` (ZSCORE, ZRANK, ZCOUNT), `range` (ZRANGE and its variants), `remove` (ZREM),
+//! `pop` (ZPOPMIN, ZMPOP), `random` (ZRANDMEMBER) and `combine` (ZUNION, ZINTER, ZDIFF). `query`
+//! parses ranges.
 
 mod add;
 mod combine;
@@ -363,7 +365,7 @@ const DIFF_COST: &str = "O(L + (N-K)log(N)) worst case, where L is the total siz
 
 crate::family!(Handler, Group::SortedSet, Flags::NONE, keys(1, 1, 1));
 
-/// Writes a name.
+/// Writes the name of a member.
 #[inline]
 fn reply_name(reply: &mut Reply, name: Element<'_>) {
     match name {
@@ -372,7 +374,8 @@ fn reply_name(reply: &mut Reply, name: Element<'_>) {
     }
 }
 
-/// Writes `count` entries. With scores, they are pairs in RESP3, and alternating names and scores in RESP2.
+/// Writes `count` entries. With scores, they are pairs in RESP3, and alternating names and scores
+/// in RESP2.
 fn reply_entries<'a>(
     reply: &mut Reply,
     entries: impl Iterator<Item = (Element<'a>, f64)>,
@@ -396,7 +399,8 @@ fn reply_entries<'a>(
     }
 }
 
-/// Stores the result of a `*STORE` command and replies with its size. An empty result removes the key.
+/// Stores the result of a `*STORE` command and replies with its size. An empty result removes the
+/// key.
 fn store(cx: &mut Cx, key: &[u8], result: Zset, event: &str, reply: &mut Reply) {
     reply.int(result.len() as i64);
     if !result.is_empty() {

@@ -15,7 +15,7 @@ const BAD_TYPE: Error = Error::fixed(
 const BAD_OVERFLOW: Error = Error::fixed("ERR Invalid OVERFLOW type specified");
 const ONLY_GET: Error = Error::fixed("ERR BITFIELD_RO only supports the GET subcommand");
 
-/// Type of an integer: 1 to 64 bits if signed, else 1 to 63.
+/// Type of an integer: signed with 1 to 64 bits, or unsigned with 1 to 63 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Width {
     signed: bool,
@@ -30,9 +30,9 @@ impl Width {
             [b'u', digits @ ..] => (false, digits),
             _ => return Err(BAD_TYPE),
         };
-        let most = if signed { 64 } else { 63 };
+        let bits_max = if signed { 64 } else { 63 };
         match parse_i64(c_string(digits)) {
-            Some(bits) if (1..=most).contains(&bits) => Ok(Self {
+            Some(bits) if (1..=bits_max).contains(&bits) => Ok(Self {
                 signed,
                 bits: bits as u32,
             }),
@@ -60,7 +60,8 @@ impl Width {
         }
     }
 
-    /// Returns `number`, adjusted to `overflow` if it does not fit, or `None` for an overflow with FAIL.
+    /// Returns `number`, adjusted to `overflow` if it does not fit, or `None` for an overflow with
+    /// FAIL.
     fn fit(self, number: i128, overflow: Overflow) -> Option<i64> {
         let (min, max) = self.limits();
         if (min..=max).contains(&number) {
@@ -73,8 +74,8 @@ impl Width {
         }
     }
 
-    /// Returns the operand of SET as Redis saturates it: if the distance of a negative number from the largest one
-    /// overflows 64 bits, Redis sets the largest number.
+    /// Returns the operand of SET with SAT as Redis computes it. If the difference between the
+    /// largest number and a negative operand overflows 64 bits, Redis sets the largest number.
     fn as_redis_saturates(self, number: i64, overflow: Overflow) -> i64 {
         let max = i64::MAX >> (64 - self.bits);
         let too_far = self.bits < 64 && max.checked_sub(number).is_none();
@@ -89,7 +90,7 @@ impl Width {
     fn read(self, bytes: &[u8], at: u64) -> i64 {
         let first = usize::try_from(at >> 3).unwrap_or(usize::MAX);
         let available = bytes.get(first..).unwrap_or_default();
-        // With the bits before it, a number lies in at most 9 bytes.
+        // A number and the bits before it in its first byte take at most 9 bytes.
         let mut window = [0; 16];
         let len = available.len().min(9);
         window[..len].copy_from_slice(&available[..len]);
@@ -243,7 +244,8 @@ pub(super) fn bitfield(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(),
     if changes > 0 {
         commit_bits(cx, key, changes);
     } else if longer {
-        // Zeros were added for numbers that did not fit. Redis tells nobody, and its replicas differ from then on.
+        // The string grew for numbers that did not fit. Redis does not replicate these zeros, so
+        // the strings of its replicas then differ.
         cx.commit_silently(key, 0);
     }
     Ok(())
@@ -329,8 +331,8 @@ mod tests {
             prop_assert_eq!(read_by_bits(width, &bytes, at), number);
             let end = at + u64::from(width.bits);
             for bit in (0..at).chain(end..bytes.len() as u64 * 8) {
-                let of = |b: &[u8]| b[(bit >> 3) as usize] >> (7 - (bit & 7)) & 1;
-                prop_assert_eq!(of(&before), of(&bytes), "bit {}", bit);
+                let bit_of = |b: &[u8]| b[(bit >> 3) as usize] >> (7 - (bit & 7)) & 1;
+                prop_assert_eq!(bit_of(&before), bit_of(&bytes), "bit {}", bit);
             }
         }
 

@@ -1,4 +1,4 @@
-//! BITOP: bitwise operations on strings, with those of Redis 8.2: DIFF, DIFF1, ANDOR and ONE.
+//! BITOP: bitwise operations on strings. DIFF, DIFF1, ANDOR and ONE are from Redis 8.2.
 
 use punctual_resp::{Args, Reply};
 
@@ -68,8 +68,8 @@ impl Operation {
         Ok(())
     }
 
-    /// Changes `all` byte by byte to the operation's value of it and `more`; the shorter one is padded with zeros. O(length of
-    /// the longer one).
+    /// Combines `all` with `more` byte by byte and stores the result in `all`. The shorter text is
+    /// padded with zeros. O(length of the longer text).
     fn combine(all: &mut Vec<u8>, more: &[u8], operation: impl Fn(u8, u8) -> u8) {
         all.resize(all.len().max(more.len()), 0);
         let (with, beyond) = all.split_at_mut(more.len());
@@ -80,13 +80,13 @@ impl Operation {
     }
 }
 
-/// Strings that are combined from the first to the last.
+/// Intermediate results of a BITOP, to which `add` adds one string after another.
 struct Sources {
     operation: Operation,
     first: Vec<u8>,
-    /// What the operation has made of the strings after the first, or of all.
+    /// Result for the added strings; DIFF, DIFF1 and ANDOR leave the first string out.
     all: Vec<u8>,
-    /// Bits of more than one string, for ONE.
+    /// Bits that more than one string has, for ONE.
     twice: Vec<u8>,
 }
 

@@ -30,8 +30,9 @@ impl Unit {
         }
     }
 
-    /// Returns the bits from `start` to `end` of a string of `len` bytes, or `None` if the range is empty. Both ends
-    /// are inclusive; negative positions count from the end, and positions before the first one are the first one.
+    /// Returns the bits from `start` to `end` of a string of `len` bytes, or `None` if the range is
+    /// empty. Both ends are inclusive; negative positions count from the end, and a position before
+    /// the first bit means the first bit.
     fn bits(self, len: usize, start: i64, end: i64) -> Option<Range<u64>> {
         let width = match self {
             Self::Byte => 1,
@@ -103,7 +104,8 @@ fn head_mask(bits: &Range<u64>) -> u8 {
     0xff >> (bits.start & 7)
 }
 
-/// Returns the mask of the last byte of `bits`, as if the range began at or before the byte's start.
+/// Returns the mask of the last byte of `bits`, as if the range began at or before the byte's
+/// start.
 fn tail_mask(bits: &Range<u64>) -> u8 {
     0xff << (7 - ((bits.end - 1) & 7))
 }
@@ -136,8 +138,8 @@ pub(super) fn bitpos(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
     Ok(())
 }
 
-/// Returns the first position in `bits` with the value `bit`. The range must not be empty and must lie in `bytes`.
-/// O(length), a block at a time.
+/// Returns the first position in `bits` with the value `bit`. The range must not be empty and must
+/// lie in `bytes`. O(length), a block at a time.
 fn find(bytes: &[u8], bits: Range<u64>, bit: bool) -> Option<u64> {
     // Flips the bytes so that the search is always for a set bit.
     let flip = if bit { 0 } else { 0xff };

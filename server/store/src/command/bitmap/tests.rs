@@ -15,7 +15,7 @@ fn replies_and_events_match_redis() {
 
 #[test]
 fn arguments_are_checked_before_the_key() {
-    // As since Redis 7.2; the transcript is from 7.0.
+    // Redis replies this since 7.2, and the transcript is from 7.0.
     let mut fixture = Fixture::new();
     assert_eq!(fixture.run("BITCOUNT nokey 0 1 x"), "-ERR syntax error");
     assert_eq!(fixture.run("BITCOUNT nokey 0"), "-ERR syntax error");
@@ -93,7 +93,7 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// What a BITOP makes of the bytes at one place.
+/// The result of a BITOP for the bytes at one position of all strings.
 type Operation<'f> = &'f dyn Fn(&[u8]) -> u8;
 
 proptest! {
@@ -154,11 +154,11 @@ proptest! {
         ];
         let possible = if strings.len() > 1 { 7 } else { 4 };
         for (name, operation) in &operations[..possible] {
-            let of = |at: usize| {
+            let byte_at = |at: usize| {
                 let bytes = strings.iter().map(|s| s.get(at).copied().unwrap_or(0));
                 operation(&bytes.collect::<Vec<_>>())
             };
-            let wanted: Vec<u8> = (0..len).map(of).collect();
+            let wanted: Vec<u8> = (0..len).map(byte_at).collect();
             let reply = fixture.run(&format!("BITOP {name} to {}", keys.join(" ")));
             prop_assert_eq!(reply, format!(":{len}"));
             let got = fixture.run_words(&[&b"GET"[..], b"to"]);

@@ -50,9 +50,9 @@ pub(super) fn blmove(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
 }
 
 pub(super) fn blmovem(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
-    let asked = Movem::parse(args, 6)?;
+    let moves = Movem::parse(args, 6)?;
     let until = deadline(cx, &args[5])?;
-    if !asked.run(cx, args, reply)? && !wait(cx, Wants::List(asked.least()), 1..2, until) {
+    if !moves.run(cx, args, reply)? && !wait(cx, Wants::List(moves.len_min()), 1..2, until) {
         reply.null_array();
     }
     Ok(())
@@ -64,7 +64,8 @@ pub(super) fn brpoplpush(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(
     move_or_wait(cx, &moved, (End::Tail, End::Head), until, reply)
 }
 
-/// Moves an element between the lists that `moved` names, which is the command without the wait, or waits for one.
+/// Runs `moved`, the form of the command that does not block (LMOVE or RPOPLPUSH), or waits for an
+/// element of its source.
 fn move_or_wait(
     cx: &mut Cx,
     moved: &[&[u8]],
@@ -85,9 +86,9 @@ fn move_or_wait(
 
 pub(super) fn blmpop(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     // Redis parses the timeout last.
-    let asked = Mpop::parse(args, 2)?;
+    let pops = Mpop::parse(args, 2)?;
     let until = deadline(cx, &args[1])?;
-    if !mpop(cx, asked, reply)? && !wait(cx, Wants::List(1), 3..3 + asked.keys.len(), until) {
+    if !mpop(cx, pops, reply)? && !wait(cx, Wants::List(1), 3..3 + pops.keys.len(), until) {
         reply.null_array();
     }
     Ok(())

@@ -109,7 +109,8 @@ impl BlockedClients {
         })
     }
 
-    /// Expires what is due, as an event loop does. Returns the number and reply of each client that this served.
+    /// Expires due entries, as an event loop does. Returns the number and reply of each client that
+    /// this served.
     fn expire(&mut self) -> String {
         let shards = self.fixture.store.shards();
         self.fixture.with_turn(|turn| {
@@ -120,7 +121,8 @@ impl BlockedClients {
         })
     }
 
-    /// Moves the clock to the next deadline of the keyspace, and expires what is due. Returns the time in ms and who was served.
+    /// Moves the clock to the next deadline of the keyspace, and expires due entries. Returns the
+    /// time in ms, and the number and reply of each client that this served.
     fn next(&mut self) -> (u64, String) {
         let next = self.fixture.with_turn(|turn| turn.next_deadline());
         let next = next.expect("something is due some time");
@@ -327,7 +329,7 @@ fn ten_thousand_waiters_of_one_key_join_and_leave() {
 }
 
 #[test]
-fn readers_of_streams_wait_for_what_is_behind_their_id() {
+fn readers_of_streams_wait_for_entries_after_their_id() {
     for shards in [1, 4] {
         let mut blocked = BlockedClients::new(shards);
         blocked.run("XADD s 5-0 f old");
@@ -429,7 +431,7 @@ fn a_lapsed_entry_waits_for_a_reader_and_fires_once() {
     assert_eq!(blocked.next(), (1_000_500, String::new()));
     let none = blocked.fixture.with_turn(|turn| turn.next_deadline());
     assert_eq!(none, None, "nobody is told twice");
-    // XCLAIM with a time in the past makes it due for a reader that waits since.
+    // XCLAIM with a time in the past makes the entry due for a reader that waits already.
     blocked.run("XCLAIM s g x 0 1-0");
     blocked.block("XREADGROUP GROUP g a BLOCK 0 STREAMS s >");
     blocked.run("XCLAIM s g x 0 1-0 IDLE 9999");
@@ -447,7 +449,7 @@ fn readers_that_claim_wake_at_the_millisecond() {
             "XGROUP CREATE s g 0",
             "XGROUP CREATE t g 0 MKSTREAM",
         ]);
-        // Nothing is pending when they begin to wait.
+        // Nothing is pending when the readers begin to wait.
         blocked.run("XREADGROUP GROUP g x STREAMS s >");
         blocked.run("XACK s g 1-0");
         blocked.block("XREADGROUP GROUP g a BLOCK 0 CLAIM 300 STREAMS t s > >");
@@ -466,7 +468,7 @@ fn readers_that_claim_wake_at_the_millisecond() {
             blocked.next(),
             (1_000_400, format!("0: {}", claimed(300, 2)))
         );
-        // Whatever replaces the stream, its readers wait for what is there.
+        // A command that replaces the stream does not end the wait of its readers.
         blocked.block("XREADGROUP GROUP g d BLOCK 0 CLAIM 1000 STREAMS s >");
         blocked.fixture.advance(50);
         blocked.run("COPY s other");
@@ -504,7 +506,7 @@ fn commands_that_may_not_wait_reply_as_after_a_timeout() {
     });
 }
 
-/// BLMOVEM with EXACTLY waits until there are enough elements, and holds up nobody behind it.
+/// BLMOVEM with EXACTLY waits until the list has enough elements, and does not delay other waiters.
 #[test]
 fn blmovem_waits_for_as_many_elements_as_it_moves() {
     for shards in [1, 4] {

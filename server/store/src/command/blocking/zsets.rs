@@ -33,9 +33,9 @@ fn pop(cx: &mut Cx, args: Args, end: End, reply: &mut Reply) -> Result<(), Error
 
 pub(super) fn bzmpop(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     // Redis parses the timeout last.
-    let asked = MultiPop::parse(args.skip(2))?;
+    let pops = MultiPop::parse(args.skip(2))?;
     let until = deadline(cx, &args[1])?;
-    if !pop_first(cx, asked, reply)? && !wait(cx, Wants::Zset, 3..3 + asked.keys.len(), until) {
+    if !pop_first(cx, pops, reply)? && !wait(cx, Wants::Zset, 3..3 + pops.keys.len(), until) {
         reply.null_array();
     }
     Ok(())

@@ -1,13 +1,14 @@
-//! Cells of a grid on the map. Longitude and latitude are halved repeatedly; each halving gives one bit, and the bits
-//! of both are interleaved. A member's score is the 52 bits of its cell after 26 halvings, so the members within a
-//! coarser cell have a contiguous range of scores.
+//! Cells of a grid on the map. The ranges of longitude and latitude are halved repeatedly. Each
+//! halving adds one bit, and the bits of both coordinates are interleaved. A member's score is the
+//! 52 bits of its cell after 26 halvings, so the members within a coarser cell have a contiguous
+//! range of scores.
 
 /// Longitudes of the grid.
 pub(super) const LONGITUDES: Span = Span {
     min: -180.0,
     max: 180.0,
 };
-/// Latitudes of the grid: those of a square Mercator map.
+/// Latitudes of the grid, which are the latitudes of a square Mercator map.
 pub(super) const LATITUDES: Span = Span {
     min: -85.051_128_78,
     max: 85.051_128_78,
@@ -37,7 +38,8 @@ impl Span {
         (self.min..=self.max).contains(&degrees)
     }
 
-    /// Returns the one of `2^steps` parts that contains `degrees`. The upper end lies after the last part.
+    /// Returns the number of the part that contains `degrees`, of `2^steps` equal parts. The upper
+    /// end of the span is in the part after the last one.
     fn part(self, degrees: f64, steps: u32) -> u32 {
         let share = (degrees - self.min) / (self.max - self.min);
         (share * (1_u64 << steps) as f64) as u32
@@ -86,7 +88,8 @@ impl Point {
         Cell::of(self, STEPS).bits as f64
     }
 
-    /// Returns the standard geohash (G. Niemeyer, 2008) with 11 characters; the last one is always `0`.
+    /// Returns the standard geohash (G. Niemeyer, 2008) with 11 characters; the last one is always
+    /// `0`.
     pub(super) fn geohash(self) -> [u8; 11] {
         const LETTERS: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";
         let latitude = ALL_LATITUDES.part(self.latitude, STEPS);
@@ -99,8 +102,8 @@ impl Point {
     }
 }
 
-/// Converts a score to the bits of a cell. Scores that no point has convert as a cast to `uint64_t` on x86 does, since
-/// Redis uses that cast.
+/// Converts a score to the bits of a cell. A score that belongs to no point is converted as by a
+/// cast to `uint64_t` on x86, which Redis uses.
 fn bits_of(score: f64) -> u64 {
     const HALF: f64 = (1_u64 << 63) as f64;
     match score {
@@ -179,7 +182,8 @@ impl Cell {
         }
     }
 
-    /// Returns the neighbour `east` columns and `north` rows away (-1, 0 or 1 each). The grid wraps around.
+    /// Returns the neighbour `east` columns and `north` rows away (-1, 0 or 1 each). The grid wraps
+    /// around.
     pub(super) fn neighbour(self, east: i32, north: i32) -> Self {
         let used = u64::MAX >> (64 - 2 * self.steps);
         // The bits of the other coordinate propagate the carry or the borrow.

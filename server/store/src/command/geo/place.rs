@@ -73,7 +73,7 @@ pub(super) fn geoadd(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
     Ok(())
 }
 
-/// Adds the ZADD to which GEOADD amounts as an effect, as in Redis.
+/// Adds the ZADD that has the same result as the GEOADD as an effect, as in Redis.
 fn log_scores(cx: &mut Cx, key: &[u8], options: Args, members: &[(f64, &[u8])]) {
     if cx.is_logged() {
         let scores: Vec<String> = members.iter().map(|(score, _)| score.to_string()).collect();

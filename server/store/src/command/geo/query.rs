@@ -1,4 +1,4 @@
-//! Parsing of searches: shape, filter and destination.
+//! Parser of searches: shape, filter and destination.
 
 use punctual_resp::Args;
 
@@ -61,11 +61,11 @@ pub(super) enum Order {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Target<'a> {
     pub(super) key: &'a [u8],
-    /// Scores are distances.
+    /// STOREDIST: the scores of the stored members are distances.
     pub(super) distances: bool,
 }
 
-/// A parsed search.
+/// A search with its options, parsed from the arguments.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Query<'a> {
     /// Shape; `None` for a search around a member if the key does not exist.
@@ -74,7 +74,7 @@ pub(super) struct Query<'a> {
     pub(super) with_hash: bool,
     pub(super) with_point: bool,
     pub(super) order: Option<Order>,
-    /// Maximum number of results; 0: no maximum.
+    /// Maximum number of results; 0 means no maximum.
     pub(super) count: usize,
     /// Returns the first matches instead of the nearest ones.
     pub(super) any: bool,

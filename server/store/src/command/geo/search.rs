@@ -70,8 +70,8 @@ fn search(cx: &mut Cx, args: Args, form: Form, reply: &mut Reply) -> Result<(), 
     Ok(())
 }
 
-/// Returns the members within the shape, in the requested order. O(members in the cells), and O(n log n) to sort n
-/// matches.
+/// Returns the members within the shape, in the requested order. O(members in the cells), and O(n
+/// log n) to sort n matches.
 fn find(zset: &Zset, shape: &Shape, query: &Query<'_>) -> Vec<Match> {
     let enough = match query.any {
         true => query.count,
@@ -128,7 +128,7 @@ fn answer(reply: &mut Reply, query: &Query<'_>, found: &[Match], unit_m: f64) {
     }
 }
 
-/// Stores the matches in the target key, or deletes the key if there are none.
+/// Stores the matches in the target key, or deletes the key if there are no matches.
 fn store(cx: &mut Cx, target: Target<'_>, found: Vec<Match>, unit_m: f64, event: &str) {
     let count = found.len() as u64;
     let scored = found.into_iter().map(|place| {

@@ -52,7 +52,8 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// Returns the distance of a point from the centre in metres, or `None` if the point lies outside. O(1).
+    /// Returns the distance of a point from the centre in metres, or `None` if the point lies
+    /// outside. O(1).
     pub(super) fn distance_within(&self, point: Point) -> Option<f64> {
         match self.extent {
             Extent::Circle { radius } => {
@@ -76,7 +77,8 @@ impl Shape {
         }
     }
 
-    /// Returns the cells that cover the shape, in Redis's order: the centre's cell, then up to eight neighbours. O(1).
+    /// Returns the cells that cover the shape, in Redis's order: the centre's cell, then up to
+    /// eight neighbours. O(1).
     pub(super) fn cells(&self) -> impl Iterator<Item = Cell> {
         let bounds = self.bounds();
         let mut steps = self.steps();
@@ -130,8 +132,8 @@ impl Shape {
             reach *= 2.0;
             steps += 1;
         }
-        // Two halvings fewer ensure that the cells cover the shape; near the poles, where meridians converge, one or
-        // two more.
+        // Two halvings fewer ensure that the cells cover the shape; near the poles, where meridians
+        // converge, one or two more.
         steps -= 2;
         let latitude = self.centre.latitude.abs();
         if latitude > 66.0 {

@@ -1,5 +1,5 @@
-//! Comparison with a transcript of redis-server, and properties of searches. `tests/geo_of_redis.rs` compares more
-//! searches with a running redis-server.
+//! Comparison with a transcript of redis-server, and properties of searches.
+//! `tests/geo_of_redis.rs` compares more searches with a running redis-server.
 
 use proptest::prelude::*;
 use punctual_resp::{Protocol, Reply};
@@ -34,7 +34,8 @@ fn coordinates_are_doubles_in_resp3() {
     );
 }
 
-/// Redis multiplies first, and then rounds half to even; the exact values lie on the other side of the half.
+/// Redis multiplies first, and then rounds half to even. Without the multiplication, these values
+/// would round to another digit.
 #[test]
 fn distances_round_as_in_redis() {
     for (distance, text) in [
@@ -75,7 +76,8 @@ fn point() -> impl Strategy<Value = Point> {
 }
 
 proptest! {
-    /// Leaves out the poles and the 180th meridian, where Redis does not search the other side of the map.
+    /// Leaves out the poles and the 180th meridian, where Redis does not search the other side of
+    /// the map.
     #[test]
     fn cells_cover_their_shape(
         longitude in -90.0..90.0,

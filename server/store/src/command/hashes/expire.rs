@@ -1,6 +1,7 @@
 //! HEXPIRE, HTTL, HPERSIST and their variants: the deadlines of fields, as in Redis 7.4.
 //!
-//! Rounding is as for keys: relative and remaining times count from the instant rounded up.
+//! As with deadlines of keys, relative and remaining times count from the current time rounded up
+//! to a millisecond.
 
 use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Args, Reply};
@@ -60,7 +61,8 @@ impl Condition {
     }
 }
 
-/// Parses `FIELDS numfields field ...`, which must be the rest of the arguments, and returns the fields.
+/// Parses `FIELDS numfields field ...`, which must be the rest of the arguments, and returns the
+/// fields.
 pub(super) fn fields<'a>(args: Args<'a>, wrong_number: &'static str) -> Result<Args<'a>, Error> {
     if !args.get(0).is_some_and(|word| is(word, "FIELDS")) {
         return Err(Error::fixed(
@@ -128,7 +130,8 @@ fn set_deadlines(
     let (place, found) = cx.seek_as::<Hash>(key)?;
     let amount = int(&args[2])?;
     let deadline = deadline(cx, amount, unit, command)?;
-    // A relative time counts from the instant rounded up, so a deadline 0 ms from now may not be due yet.
+    // A relative time counts from the current time rounded up, so a deadline 0 ms from now may not
+    // be due yet.
     let past = cx.now().is_due(deadline) || (amount == 0 && !unit.1);
     let condition = Condition::parse(&args[3]);
     let options = args.skip(if condition.is_some() { 4 } else { 3 });
@@ -176,7 +179,7 @@ fn set_deadlines(
     Ok(())
 }
 
-/// Sets the effect that fields were deleted.
+/// Adds HDEL of the fields as an effect.
 pub(super) fn delete_effect<'a>(cx: &mut Cx, key: &[u8], names: impl Iterator<Item = &'a [u8]>) {
     if cx.is_logged() {
         let mut words: Vec<&[u8]> = vec![b"HDEL", key];
@@ -185,7 +188,7 @@ pub(super) fn delete_effect<'a>(cx: &mut Cx, key: &[u8], names: impl Iterator<It
     }
 }
 
-/// Sets the effect that fields got a deadline.
+/// Adds HPEXPIREAT of the fields as an effect.
 pub(super) fn deadline_effect<'a>(
     cx: &mut Cx,
     key: &[u8],
@@ -197,7 +200,7 @@ pub(super) fn deadline_effect<'a>(
     fields_effect(cx, &[b"HPEXPIREAT", key, deadline], names);
 }
 
-/// Sets an effect that ends with `FIELDS count field ...`.
+/// Adds an effect that ends with `FIELDS count field ...`.
 pub(super) fn fields_effect<'a>(
     cx: &mut Cx,
     head: &[&[u8]],

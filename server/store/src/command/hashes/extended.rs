@@ -1,6 +1,7 @@
-//! HGETDEL, HGETEX and HSETEX: values of fields together with their deadlines or their end, as in Redis 8.0.
+//! HGETDEL, HGETEX and HSETEX, which read or set values of fields and also delete the fields or
+//! change their deadlines, as in Redis 8.0.
 //!
-//! Their effects are commands of Redis 7.4 and before, so that those replay them.
+//! Their effects are commands that Redis 7.4 has, so that its servers can replicate them.
 
 use punctual_resp::{Args, Reply};
 use smallvec::SmallVec;
@@ -21,18 +22,18 @@ use crate::value::hash::Hash;
 /// Change of the fields' deadlines.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ttl {
-    /// None was asked for: HSETEX removes deadlines, HGETEX keeps them.
-    Unsaid,
+    /// The command has no such option: HSETEX removes deadlines, HGETEX keeps them.
+    NotGiven,
     /// KEEPTTL.
     Keep,
     /// PERSIST.
     Remove,
     Until(u64),
-    /// The deadline has passed: the fields go at once.
+    /// The new deadline has passed, so the fields are removed at once.
     Past,
 }
 
-/// Condition of HSETEX on the named fields before the command.
+/// Condition of HSETEX on the existence of the named fields.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Condition {
     Always,
@@ -43,7 +44,7 @@ enum Condition {
 struct Options {
     ttl: Ttl,
     condition: Condition,
-    /// Index of the argument behind FIELDS.
+    /// Index of the argument after FIELDS, the number of fields.
     count: usize,
 }
 
@@ -52,7 +53,7 @@ impl Options {
     fn parse(cx: &Cx, args: Args, command: &'static str) -> Result<Self, Error> {
         let sets = command == "hsetex";
         let mut options = Self {
-            ttl: Ttl::Unsaid,
+            ttl: Ttl::NotGiven,
             condition: Condition::Always,
             count: 0,
         };
@@ -60,7 +61,7 @@ impl Options {
         while let Some(word) = args.get(at) {
             at += 1;
             let without_ttl = || match options.ttl {
-                Ttl::Unsaid => Ok(()),
+                Ttl::NotGiven => Ok(()),
                 _ if sets => Err(Error::fixed(
                     "ERR Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified",
                 )),
@@ -79,7 +80,8 @@ impl Options {
                 let unit_ms = if unit.seconds { 1000 } else { 1 };
                 let amount = int(amount)?;
                 let deadline = deadline(cx, amount, (unit_ms, unit.absolute), command)?;
-                // A relative time counts from the instant rounded up, so 0 ms from now may not be due yet.
+                // A relative time counts from the current time rounded up, so a deadline 0 ms from
+                // now may not be due yet.
                 let past = cx.now().is_due(deadline) || (amount == 0 && !unit.absolute);
                 options.ttl = if past {
                     Ttl::Past
@@ -110,7 +112,7 @@ impl Options {
         Err(Error::Arity(command.into()))
     }
 
-    /// Returns the arguments behind the number of fields, of which each field has `each`.
+    /// Returns the arguments after the number of fields. Each field has `each` arguments.
     fn fields<'a>(
         &self,
         args: Args<'a>,
@@ -177,11 +179,11 @@ pub(super) fn hgetex(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
         };
         reply_element(reply, value);
         match options.ttl {
-            Ttl::Unsaid | Ttl::Keep => continue,
+            Ttl::NotGiven | Ttl::Keep => continue,
             Ttl::Remove if deadline == NEVER => continue,
             Ttl::Remove => db.set_field_deadline(id, name, None),
             Ttl::Until(at) => db.set_field_deadline(id, name, Some(at)),
-            // Removed below: a later word may name the field again.
+            // `end` removes the fields, because the arguments may name a field twice.
             Ttl::Past => {}
         }
         changed.push(name);
@@ -252,7 +254,7 @@ pub(super) fn hsetex(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
             end(cx, (place, id), key, options.ttl, names(), 0);
         }
         Ttl::Past => end(cx, (place, id), key, options.ttl, names(), 0),
-        // HSET has removed the deadlines where it is replayed.
+        // A replay of HSET removes the deadlines.
         Ttl::Keep if cx.is_logged() => {
             for name in names() {
                 let field = cx.db_at(place).hash_at(id).get(name);
@@ -269,8 +271,8 @@ pub(super) fn hsetex(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
     Ok(())
 }
 
-/// Ends a change of deadlines: removes the fields if theirs has passed, commits, and sets the effect. `count` is the number of
-/// changes that are not counted yet.
+/// Ends a change of deadlines: removes the fields if the deadline has passed, commits, and adds the
+/// effect. `count` is the number of changes that are not counted yet.
 fn end<'a>(
     cx: &mut Cx,
     (place, id): (Place, Id),
@@ -298,6 +300,6 @@ fn end<'a>(
             cx.commit(key, Classes::HASH, "hpersist", count);
             fields_effect(cx, &[b"HPERSIST", key], names);
         }
-        Ttl::Unsaid | Ttl::Keep => {}
+        Ttl::NotGiven | Ttl::Keep => {}
     }
 }

@@ -18,7 +18,8 @@ const COUNT_RANGE: Error = Error::fixed(
 );
 /// Number of random picks before a search of all fields.
 const PICKS_MAX: usize = 100;
-/// Smallest ratio of all fields to wanted fields at which repeated draws are faster than a sample of all fields.
+/// Smallest ratio of all fields to wanted fields at which repeated draws are faster than a sample
+/// of all fields.
 const SPARSE: usize = 3;
 /// Smallest size of a field in a reply.
 const REPLY_BYTES_MIN: u64 = 6;
@@ -75,7 +76,7 @@ pub(super) fn hrandfield(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(
     let start = reply.len();
     open(reply, wanted as usize, with_values);
     for _ in 0..wanted {
-        // A field that was not due above is not due here: the instant is the same.
+        // The candidates are not due, because the time does not change during the command.
         if let Some(entry) = candidates.one(random) {
             write_entry(reply, entry, with_values);
         }

@@ -5,7 +5,7 @@ use punctual_resp::{Args, Reply};
 use super::{find_to_read, value_of};
 use crate::command::element_scan::scan;
 use crate::command::replies::reply_element;
-use crate::command::scan::Of;
+use crate::command::scan::ScanOf;
 use crate::error::Error;
 use crate::turn::Cx;
 use crate::value::content::Content as _;
@@ -69,7 +69,8 @@ pub(super) fn hexists(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), 
     Ok(())
 }
 
-/// Counts due fields only if more are due than the budget allows to expire, as DBSIZE does with keys.
+/// Counts due fields only if more are due than the budget allows to expire, as DBSIZE does with
+/// keys.
 pub(super) fn hlen(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     cx.expire_before_count(&args[1]);
     let len = cx.read_as::<Hash>(&args[1])?.map_or(0, Hash::len);
@@ -123,7 +124,7 @@ fn reply_all(cx: &mut Cx, args: Args, reply: &mut Reply, show: Show) -> Result<(
 
 pub(super) fn hscan(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let now = cx.now();
-    scan::<Hash>(cx, args, reply, Of::Fields, |hash, page| {
+    scan::<Hash>(cx, args, reply, ScanOf::Fields, |hash, page| {
         let names_only = page.names_only();
         // As in Redis, a small hash is one page, with or without deadlines.
         if let Some(table) = hash.table()

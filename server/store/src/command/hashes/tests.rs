@@ -347,7 +347,7 @@ fn hscan_returns_each_field_once() {
     }
 }
 
-/// A key and what belongs to it may be due in the same millisecond.
+/// A hash and its field may be due in the same millisecond.
 #[test]
 fn a_field_is_due_with_its_key() {
     let mut fixture = Fixture::new();
@@ -362,7 +362,7 @@ fn a_field_is_due_with_its_key() {
 }
 
 #[test]
-fn commands_have_many_fields_of_a_large_hash() {
+fn commands_accept_many_fields_of_a_large_hash() {
     let mut fixture = Fixture::new();
     let fields = |range: std::ops::Range<u32>, value: &str| {
         let words: Vec<String> = range.map(|n| format!("f{n}{value}")).collect();

@@ -148,7 +148,7 @@ pub(super) fn hincrbyfloat(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result
     cx.commit(key, Classes::HASH, "hincrbyfloat", 1);
     cx.effect(&[b"HSET", key, name, &text]);
     if let Some(at) = deadline {
-        // HSET has removed the field's deadline.
+        // A replay of HSET removes the field's deadline, so another effect restores it.
         super::expire::deadline_effect(cx, key, at, std::iter::once(name));
     }
     reply.bulk(&text);

@@ -98,9 +98,9 @@ pub(super) fn pfselftest(cx: &mut Cx, _: Args, reply: &mut Reply) -> Result<(), 
             return Err(failed("dense/sparse disagree".into()));
         }
         let error = estimate.abs_diff(n);
-        // Six standard errors.
-        let most = (1.04 / (REGISTERS as f64).sqrt() * 6.0 * n as f64).ceil();
-        if error as f64 > most {
+        // The bound is six standard errors.
+        let error_max = (1.04 / (REGISTERS as f64).sqrt() * 6.0 * n as f64).ceil();
+        if error as f64 > error_max {
             return Err(failed(format!("Too big error. card:{n} abserr:{error}")));
         }
     }

@@ -1,5 +1,6 @@
-//! Estimate of the number of elements from the histogram of the registers: algorithm 6 of O. Ertl, "New cardinality
-//! estimation algorithms for HyperLogLog sketches" (2017). It needs neither correction constants nor special cases.
+//! Estimate of the number of elements from the histogram of the registers: algorithm 6 of O. Ertl,
+//! "New cardinality estimation algorithms for HyperLogLog sketches" (2017). It needs neither
+//! correction constants nor special cases.
 
 use super::REGISTERS;
 use super::hash::COUNTED_BITS;
@@ -23,7 +24,7 @@ pub(super) fn cardinality(registers: &Histogram) -> u64 {
     if estimate.is_finite() {
         estimate.round() as u64
     } else {
-        // All registers hold values that no element sets; Redis returns this number then.
+        // All registers hold values that no element sets. Redis returns this number for them.
         1 << 63
     }
 }

@@ -1,5 +1,5 @@
-//! Hash of an element, which gives its register and the value for it: A. Appleby's MurmurHash2 for 64-bit machines
-//! ("MurmurHash64A"), with Redis's seed.
+//! Hash of an element, which determines its register and the register's value. The hash is A.
+//! Appleby's MurmurHash2 for 64-bit machines ("MurmurHash64A"), with Redis's seed.
 
 /// Number of hash bits that select the register.
 pub(super) const INDEX_BITS: u32 = 14;
@@ -10,8 +10,8 @@ const SEED: u64 = 0xadc8_3b19;
 const FACTOR: u64 = 0xc6a4_a793_5bd1_e995;
 const SHIFT: u32 = 47;
 
-/// Returns the register of an element and its value: the number of trailing zeros of the other hash bits plus one, 1
-/// to 51. O(length).
+/// Returns the register of an element and its value: the number of trailing zeros of the other hash
+/// bits plus one, 1 to 51. O(length).
 pub(super) fn place(element: &[u8]) -> (usize, u8) {
     let hash = murmur(element);
     let index = hash & ((1 << INDEX_BITS) - 1);

@@ -1,5 +1,6 @@
-//! Format of the string: `HYLL`, a byte for the form of the registers, three unused bytes, the cached estimate (8
-//! bytes, little-endian; its highest bit is set if registers have changed since), then the registers.
+//! Format of the string: `HYLL`, a byte for the form of the registers, three unused bytes, the
+//! cached estimate (8 bytes, little-endian; its highest bit is set if registers have changed
+//! since), then the registers.
 
 use super::estimate::cardinality;
 use super::sparse::{Cursor, Raised};
@@ -26,7 +27,7 @@ pub(super) enum Form {
 /// Returns the form of a string's registers.
 ///
 /// # Errors
-/// If header or length are not those of a sketch.
+/// If the header or the length is not valid for a sketch.
 pub(super) fn form(string: &[u8]) -> Result<Form, Error> {
     if string.len() < HEADER || !string.starts_with(MAGIC) {
         return Err(NOT_A_SKETCH);
@@ -68,8 +69,9 @@ pub(super) fn registers(string: &[u8]) -> &[u8] {
     &string[HEADER..]
 }
 
-/// Raises register `index` to at least `value`. Returns true if it changed. A sparse sketch becomes dense if runs
-/// cannot hold the value, or if it would exceed `sparse_max` bytes. O(1) if dense, else O(length).
+/// Raises register `index` to at least `value`. Returns true if the register changed. A sparse
+/// sketch becomes dense if runs cannot hold the value, or if the sketch would exceed `sparse_max`
+/// bytes. O(1) if dense, else O(length).
 ///
 /// # Errors
 /// If the string is not a sketch, or its registers are invalid.
@@ -82,7 +84,7 @@ pub(super) fn raise(
     raise_from(string, &mut Cursor::first(HEADER), index, value, sparse_max)
 }
 
-/// As [`raise`], with a search that starts at a cursor: see [`sparse::raise`].
+/// Does the same as [`raise`], with a search that starts at a cursor (see [`sparse::raise`]).
 fn raise_from(
     string: &mut Vec<u8>,
     from: &mut Cursor,
@@ -103,7 +105,8 @@ fn raise_from(
     Ok(dense::raise(&mut string[HEADER..], index, value))
 }
 
-/// Makes a sparse sketch dense. Returns true if it was sparse. The cached estimate stays. O(registers).
+/// Makes a sparse sketch dense. Returns true if it was sparse. The cached estimate stays.
+/// O(registers).
 ///
 /// # Errors
 /// If the string is not a sketch, or its registers are invalid.
@@ -160,7 +163,8 @@ impl Union {
         Ok(form)
     }
 
-    /// Raises the registers of a sketch to at least these. O(registers), and O(length) for each run that splits.
+    /// Raises the registers of a sketch to at least the union's registers. O(registers), and
+    /// O(length) for each run that splits.
     ///
     /// # Errors
     /// If the string is not a sketch, or its registers are invalid.

@@ -6,9 +6,9 @@
 //! | `01llllll llllllll` | l + 1 empty registers |
 //! | `1vvvvvll` | l + 1 registers that hold v + 1 |
 //!
-//! A change gives the same bytes as in Redis: it splits the run that covers the register, then joins adjacent runs with
-//! the same value up to the maximum length of a run. Runs of empty registers are never joined, since registers never
-//! become empty again.
+//! A change results in the same bytes as in Redis: it splits the run that covers the register, then
+//! joins adjacent runs with the same value up to the maximum length of a run. Runs of empty
+//! registers are never joined, since registers never become empty again.
 
 use smallvec::SmallVec;
 
@@ -171,7 +171,8 @@ pub(super) enum Raised {
     Same,
     /// The register changed.
     Changed,
-    /// Runs cannot hold the value, or would exceed the maximum size: the sketch must become dense first.
+    /// Runs cannot hold the value, or would exceed the maximum size: the sketch must become dense
+    /// first.
     NoRoom,
 }
 
@@ -191,8 +192,9 @@ impl Cursor {
     }
 }
 
-/// Raises register `index` to at least `value`, unless the string would grow beyond `bytes_max`. The search starts at
-/// `from`, which then moves to a start for greater indices, valid until another change. O(length after `from`).
+/// Raises register `index` to at least `value`, unless the string would grow beyond `bytes_max`.
+/// The search starts at `from`, which then moves to a start for greater indices, valid until
+/// another change. O(length after `from`).
 ///
 /// # Errors
 /// If the runs end before the register.
@@ -222,8 +224,8 @@ pub(super) fn raise(
             register: end,
         };
     };
-    // The run before may be joined with this one and then contain the next index, whose search also needs the run
-    // before that.
+    // The change may join this run and the run before it into a run that contains the next index.
+    // The next search therefore starts at the run before both.
     *from = earlier;
     if run.value >= value {
         return Ok(Raised::Same);

@@ -1,5 +1,5 @@
-//! Comparison with a transcript of redis-server, and corrupt strings. `tests/hyperloglog_of_redis.rs` compares the
-//! bytes with a running redis-server.
+//! Comparison with a transcript of redis-server, and corrupt strings.
+//! `tests/hyperloglog_of_redis.rs` compares the bytes with a running redis-server.
 
 use proptest::prelude::*;
 
@@ -113,7 +113,7 @@ proptest! {
         let mut union = Union::new();
         union.add(&other).unwrap();
         union.raise(&mut at_once, 3000).unwrap();
-        // The largest value of each register comes first, so the others have no effect.
+        // The largest value of each register comes first, so its other values have no effect.
         raised.sort_by_key(|(index, value)| (*index, std::cmp::Reverse(*value)));
         for (index, value) in raised {
             sketch::raise(&mut one_by_one, index, value, 3000).unwrap();

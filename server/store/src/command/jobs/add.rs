@@ -1,8 +1,9 @@
 //! JOB ADD.
 //!
-//! An ID is taken as long as a job has it, in any state. UNIQUE is built on that: without an ID, the job gets one that is a digest
-//! of its payload, so the same payload is the same job; and a job that is done keeps its ID until the time is over. The reply to an ID
-//! that is taken is nil, as of SET with NX: a caller that adds must learn whether it did.
+//! The ID of a job is taken while the job exists, in any state. JOB ADD with a taken ID adds
+//! nothing and replies nil, as SET with NX does. UNIQUE without ID makes the ID a digest of the
+//! payload, so that a second job with the same payload is refused. A job with UNIQUE keeps its ID
+//! for that time, also after its acknowledgement.
 
 use punctual_resp::{Args, Reply};
 use rand::RngExt as _;
@@ -17,14 +18,14 @@ use crate::turn::Cx;
 use crate::value::Kind;
 use crate::value::jobs::{Backoff, Details, ID_MAX, Id, Jobs, TIME_MAX};
 
-/// Longest payload: a job and what belongs to it fits a bulk string of the log with ease.
+/// Maximum length of a payload in bytes. The whole job must fit a bulk string of the log.
 const PAYLOAD_MAX: usize = 128 << 20;
 
-/// The options, with times from now.
-struct Asked<'a> {
+/// The options of JOB ADD.
+struct Options<'a> {
     id: Option<&'a [u8]>,
     unique_ms: u64,
-    /// A time, or from now.
+    /// DELAY or AT: a time in ms, and whether it is relative to now.
     due: Option<(u64, bool)>,
     priority: i16,
     ttl_ms: Option<u64>,
@@ -38,9 +39,9 @@ pub(super) fn millis(arg: &[u8], least: u64) -> Result<u64, Error> {
         .ok_or(Error::fixed("ERR a time in milliseconds is out of range"))
 }
 
-impl<'a> Asked<'a> {
+impl<'a> Options<'a> {
     fn parse(args: Args<'a>) -> Result<Self, Error> {
-        let mut asked = Self {
+        let mut options = Self {
             id: None,
             unique_ms: 0,
             due: None,
@@ -52,19 +53,19 @@ impl<'a> Asked<'a> {
         while at < args.len() {
             let option = args.at(at);
             let value = *args.get(at + 1).as_ref().ok_or(Error::Syntax)?;
-            let details = &mut asked.details;
+            let details = &mut options.details;
             at += 2;
             match () {
-                () if is(option, "ID") => asked.id = Some(value),
-                () if is(option, "UNIQUE") => asked.unique_ms = millis(value, 1)?,
-                () if is(option, "DELAY") && asked.due.is_none() => {
-                    asked.due = Some((millis(value, 0)?, true));
+                () if is(option, "ID") => options.id = Some(value),
+                () if is(option, "UNIQUE") => options.unique_ms = millis(value, 1)?,
+                () if is(option, "DELAY") && options.due.is_none() => {
+                    options.due = Some((millis(value, 0)?, true));
                 }
-                () if is(option, "AT") && asked.due.is_none() => {
-                    asked.due = Some((millis(value, 0)?, false));
+                () if is(option, "AT") && options.due.is_none() => {
+                    options.due = Some((millis(value, 0)?, false));
                 }
                 () if is(option, "PRIORITY") => {
-                    asked.priority = i16::try_from(int(value)?).map_err(|_| {
+                    options.priority = i16::try_from(int(value)?).map_err(|_| {
                         Error::fixed("ERR a priority is a number from -32768 to 32767")
                     })?;
                 }
@@ -88,10 +89,11 @@ impl<'a> Asked<'a> {
                 }
                 () if is(option, "JITTER") => {
                     let percent = u8::try_from(int(value)?).ok().filter(|p| *p <= 100);
-                    jitter =
-                        Some(percent.ok_or(Error::fixed("ERR JITTER is a number of percent"))?);
+                    jitter = Some(
+                        percent.ok_or(Error::fixed("ERR JITTER is a percentage from 0 to 100"))?,
+                    );
                 }
-                () if is(option, "TTL") => asked.ttl_ms = Some(millis(value, 1)?),
+                () if is(option, "TTL") => options.ttl_ms = Some(millis(value, 1)?),
                 () if is(option, "DEAD") => {
                     if *value == args[2] {
                         return Err(Error::fixed(
@@ -104,26 +106,26 @@ impl<'a> Asked<'a> {
                 () => return Err(Error::Syntax),
             }
         }
-        match (&mut asked.details.backoff, jitter) {
+        match (&mut options.details.backoff, jitter) {
             (_, None) => {}
             (Some(backoff), Some(jitter)) => backoff.jitter = jitter,
             (None, Some(_)) => return Err(Error::fixed("ERR JITTER needs BACKOFF")),
         }
-        if asked
+        if options
             .id
             .is_some_and(|id| id.is_empty() || id.len() > ID_MAX)
         {
             return Err(Error::fixed("ERR an ID has 1 to 512 bytes"));
         }
-        if asked.details.payload.len() > PAYLOAD_MAX {
+        if options.details.payload.len() > PAYLOAD_MAX {
             return Err(Error::fixed("ERR the payload is longer than 128 MB"));
         }
-        Ok(asked)
+        Ok(options)
     }
 
     fn due_ms(&self, now: Now) -> u64 {
         match self.due {
-            // As early as what is added next.
+            // The earliest due time, which a job without a delay gets as well.
             None | Some((0, true)) => now.read_ms(),
             Some((ms, true)) => now.base_ms().saturating_add(ms).min(TIME_MAX),
             Some((at, false)) => at,
@@ -132,13 +134,13 @@ impl<'a> Asked<'a> {
 }
 
 pub(super) fn add(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
-    let asked = Asked::parse(args)?;
+    let options = Options::parse(args)?;
     let (key, now) = (&args[2], cx.now());
     let (place, found) = queue(cx, key, 0)?;
-    let chosen = match asked.id {
+    let chosen = match options.id {
         Some(id) => Some(Id::from_slice(id)),
-        None if asked.unique_ms > 0 => {
-            let digest = Sha1::digest(asked.details.payload);
+        None if options.unique_ms > 0 => {
+            let digest = Sha1::digest(options.details.payload);
             Some(
                 digest
                     .iter()
@@ -155,7 +157,7 @@ pub(super) fn add(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Erro
             reply.null();
             return Ok(());
         }
-        // More was due than a command does.
+        // The job is over, but was beyond the budget of due jobs that a command processes.
         cx.edit::<Jobs>(place, record)?.remove(index);
         cx.effect(&[b"JOB", b"DEL", key, id]);
     }
@@ -170,13 +172,13 @@ pub(super) fn add(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Erro
     let from_now = |ms: u64| base.saturating_add(ms).min(TIME_MAX);
     let details = Details {
         id: &id,
-        unique_ms: Some(asked.unique_ms)
+        unique_ms: Some(options.unique_ms)
             .filter(|ms| *ms > 0)
             .map_or(0, from_now),
-        expires_ms: asked.ttl_ms.map(from_now),
-        ..asked.details
+        expires_ms: options.ttl_ms.map(from_now),
+        ..options.details
     };
-    let index = jobs.add(&details, asked.priority, asked.due_ms(now), now);
+    let index = jobs.add(&details, options.priority, options.due_ms(now), now);
     if !jobs.is_timed(index) {
         cx.rearm(place, record);
     }

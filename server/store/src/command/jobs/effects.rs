@@ -1,6 +1,7 @@
-//! What the log of changes has of jobs: whole jobs, and leases.
+//! Effects of job commands, which replicas and the log get: JOB PUT has a whole job, JOB LEASED has
+//! leases.
 //!
-//! Both name absolute times and tokens, so that a replay does not depend on when it happens.
+//! Both have absolute times and tokens, so a replay at any time has the same result.
 
 use punctual_resp::decimal::parse_u64;
 use punctual_resp::{Args, Reply};
@@ -16,7 +17,7 @@ use crate::value::keyed::Element as _;
 
 const INTERNAL: Error = Error::fixed("ERR this command is for logs of changes only");
 
-/// Adds as an effect that a job is as it is now.
+/// Adds JOB PUT with the current state of a job as an effect.
 pub(super) fn log_put(
     cx: &mut Cx,
     place: Place,
@@ -31,7 +32,7 @@ pub(super) fn log_put(
     Ok(())
 }
 
-/// Adds as an effect that jobs are leased as they are now.
+/// Adds JOB LEASED with the current leases of jobs as an effect.
 pub(super) fn log_leases(
     cx: &mut Cx,
     place: Place,
@@ -56,13 +57,16 @@ pub(super) fn log_leases(
     Ok(())
 }
 
-/// JOB PUT queue job.
+/// JOB PUT queue job: sets a job.
 pub(super) fn put(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     if !cx.turn.replays() {
         return Err(INTERNAL);
     }
     let key = &args[2];
-    let job = Job::read(&args[3]).ok_or(Error::fixed("ERR this is no job"))?;
+    let job = Job::read(&args[3]).ok_or(Error::fixed(
+        "ERR the argument of JOB PUT is not a valid \
+        job",
+    ))?;
     let (place, found) = cx.seek_as::<Jobs>(key)?;
     let record = match found {
         Some(record) => record,
@@ -75,7 +79,7 @@ pub(super) fn put(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Erro
     Ok(())
 }
 
-/// JOB LEASED queue id until token attempt [...].
+/// JOB LEASED queue id until token attempt ...: sets leases.
 pub(super) fn leased(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     if !cx.turn.replays() {
         return Err(INTERNAL);

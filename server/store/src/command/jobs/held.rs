@@ -1,7 +1,7 @@
-//! What a worker says of the jobs that it has: JOB ACK, NACK and TOUCH.
+//! JOB ACK, NACK and TOUCH, with which a worker reports on the jobs that it has leased.
 //!
-//! A job that the worker's token does not name any more is not touched: its lease has ended, and another worker may have it. The reply is the
-//! number of the others.
+//! The commands skip a job if its token is not the worker's: the lease has ended, and another
+//! worker may have leased the job. The reply is the number of jobs that were not skipped.
 
 use punctual_resp::decimal::parse_u64;
 use punctual_resp::{Args, Reply};
@@ -21,7 +21,8 @@ use crate::value::jobs::{Details, Jobs, State, TIME_MAX};
 type Pair<'a> = (&'a [u8], u64, &'a [u8]);
 type Pairs<'a> = SmallVec<[Pair<'a>; 4]>;
 
-/// Parses pairs of IDs and tokens. Returns the position behind them: that of one of the words, or the end.
+/// Parses pairs of IDs and tokens, up to an argument in `words` or the end. Returns the pairs and
+/// the position after them.
 fn pairs<'a>(args: Args<'a>, words: &[&str]) -> Result<(Pairs<'a>, usize), Error> {
     let (mut pairs, mut at) = (Pairs::new(), 3);
     while at < args.len() && (at == 3 || !words.iter().any(|word| is(&args[at], word))) {
@@ -33,7 +34,7 @@ fn pairs<'a>(args: Args<'a>, words: &[&str]) -> Result<(Pairs<'a>, usize), Error
     Ok((pairs, at))
 }
 
-/// Finds the queue; `None` if it does not exist.
+/// Finds the queue; returns `None` if it does not exist.
 fn held_queue(cx: &mut Cx, key: &[u8]) -> Result<Option<(Place, RecordId)>, Error> {
     let (place, found) = queue(cx, key, 0)?;
     Ok(found.map(|record| (place, record)))
@@ -61,7 +62,7 @@ pub(super) fn ack(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Erro
             }
             until = keep_until.max(details.unique_ms);
         }
-        // Nothing is due while a log is replayed; what it acknowledges was not kept.
+        // Jobs are never due in a replay. The log has JOB ACK only for jobs that were not kept.
         if until == 0 || now.is_due(until) || replays {
             jobs.finish(index);
             finished.push(*pair);
@@ -70,20 +71,20 @@ pub(super) fn ack(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Erro
         let mut job = jobs.get(index).clone();
         (job.state, job.at, job.token) = (State::Done, until, 0);
         if keep_until == 0 {
-            // Only the ID is needed.
+            // UNIQUE keeps the job only for its ID.
             job.set_details(&Details::new(pair.0, b""));
         }
         kept.push(jobs.put(job));
     }
     let done = finished.len() + kept.len();
     if done > 0 {
-        // The words of the client are the effect if they are all there is to say.
+        // Without another effect, the client's own command is the effect.
         if finished.len() < pairs.len() && !finished.is_empty() {
             let mut words: Vec<&[u8]> = vec![b"JOB", b"ACK", key];
             words.extend(finished.iter().flat_map(|pair| [pair.0, pair.2]));
             cx.effect(&words);
         }
-        // The timer may stay as it is for leases that are gone.
+        // Removed leases need no new timer: an early timer does no harm.
         if !kept.is_empty() {
             cx.rearm(place, record);
         }

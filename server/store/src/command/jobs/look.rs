@@ -1,4 +1,5 @@
-//! What there is in a queue: JOB GET, INFO and RANGE.
+//! Readers of queues: JOB GET, INFO and RANGE, and the parts of JOB COUNT and JOB QUEUES that the
+//! server calls.
 
 use punctual_resp::{Args, Reply};
 
@@ -11,11 +12,11 @@ use crate::turn::{Cx, Turn};
 use crate::value::jobs::{Job, Jobs, Set, State};
 use crate::value::keyed::Element as _;
 
-/// Most jobs that JOB RANGE returns: some milliseconds under the lock.
+/// Maximum number of jobs that JOB RANGE returns, which takes some milliseconds under the lock.
 const RANGE_MAX: usize = 100_000;
-/// Most queues and parts with jobs that JOB COUNT looks at: some milliseconds.
-const COUNT_LOOKS_MAX: usize = 100_000;
-/// Most queues that JOB QUEUES looks at.
+/// Maximum number of queues, and of buckets in them, that JOB COUNT visits.
+const COUNT_VISITS_MAX: usize = 100_000;
+/// Maximum number of queues that JOB QUEUES visits.
 const QUEUES_MAX: usize = 10_000;
 /// Default of JOB QUEUES' COUNT.
 const QUEUES_DEFAULT: usize = 100;
@@ -36,7 +37,7 @@ pub(super) fn get(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Erro
     Ok(())
 }
 
-fn number(reply: &mut Reply, name: &str, number: u64) {
+fn write_number(reply: &mut Reply, name: &str, number: u64) {
     reply.bulk(name.as_bytes());
     reply.int(i64::try_from(number).unwrap_or(i64::MAX));
 }
@@ -90,7 +91,7 @@ fn write_job(reply: &mut Reply, job: &Job, now: crate::Now) {
     reply.bulk(b"priority");
     reply.int(job.priority.into());
     for (name, value) in numbers {
-        number(reply, name, value);
+        write_number(reply, name, value);
     }
     for (name, text) in texts {
         reply.bulk(name.as_bytes());
@@ -109,7 +110,7 @@ pub(super) fn info(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Err
     Ok(())
 }
 
-/// Writes the reply of JOB INFO, which begins with the queue's name if there is one.
+/// Writes the reply of JOB INFO. With `name`, it begins with the name of the queue.
 pub(crate) fn write_info(reply: &mut Reply, name: Option<&[u8]>, jobs: &Jobs, now: crate::Now) {
     let totals = jobs.totals();
     let leaving = jobs.count(Set::Leaving, now);
@@ -129,7 +130,7 @@ pub(crate) fn write_info(reply: &mut Reply, name: Option<&[u8]>, jobs: &Jobs, no
         ("done", jobs.count(Set::Done, now)),
         ("paused", usize::from(jobs.paused)),
     ] {
-        number(reply, name, count as u64);
+        write_number(reply, name, count as u64);
     }
     for (name, count) in [
         ("total-added", totals.added),
@@ -138,11 +139,11 @@ pub(crate) fn write_info(reply: &mut Reply, name: Option<&[u8]>, jobs: &Jobs, no
         ("total-failed", totals.failed),
         ("total-died", totals.died),
     ] {
-        number(reply, name, count);
+        write_number(reply, name, count);
     }
     for (name, time) in [("oldest-ready-ms", age), ("next-due", jobs.next_due())] {
         match time {
-            Some(time) => number(reply, name, time),
+            Some(time) => write_number(reply, name, time),
             None => {
                 reply.bulk(name.as_bytes());
                 reply.null();
@@ -151,10 +152,11 @@ pub(crate) fn write_info(reply: &mut Reply, name: Option<&[u8]>, jobs: &Jobs, no
     }
 }
 
-/// Writes the reply of JOB COUNT or JOB QUEUES, of the queues of a database for which `may_read` returns true.
+/// Writes the reply of JOB COUNT for the queues of a database for which `may_read` returns true.
 ///
 /// # Errors
-/// Those of the arguments, and one if there is too much to look at.
+/// Errors of the arguments, and an error if the command would visit more than `COUNT_VISITS_MAX`
+/// queues and buckets.
 pub fn count(
     turn: &mut Turn,
     db: usize,
@@ -163,12 +165,12 @@ pub fn count(
     reply: &mut Reply,
 ) -> Result<(), Error> {
     let mut due = DueCounts::parse(args.skip(2))?;
-    let (now, mut looks) = (turn.now, 0);
+    let (now, mut visits) = (turn.now, 0);
     turn.each_queue(db, |name, jobs| {
-        looks += 1 + due.counts.len().min(jobs.count(Set::Delayed, now));
-        if looks > COUNT_LOOKS_MAX {
+        visits += 1 + due.counts.len().min(jobs.count(Set::Delayed, now));
+        if visits > COUNT_VISITS_MAX {
             return Err(Error::fixed(
-                "ERR there are too many queues to count that many buckets, ask for fewer",
+                "ERR there are too many queues for this number of buckets, use a smaller BUCKETS",
             ));
         }
         if may_read(name) {
@@ -180,10 +182,11 @@ pub fn count(
     Ok(())
 }
 
-/// As [`count`], for JOB QUEUES: the queues in the order of their names.
+/// Writes the reply of JOB QUEUES: the queues for which `may_read` returns true, in the order of
+/// their names.
 ///
 /// # Errors
-/// Those of the arguments, and one if there are too many queues.
+/// Errors of the arguments, and an error if the database has more than `QUEUES_MAX` queues.
 pub fn queues(
     turn: &mut Turn,
     db: usize,
@@ -192,13 +195,13 @@ pub fn queues(
     reply: &mut Reply,
 ) -> Result<(), Error> {
     let filter = Filter::parse(args.skip(2), QUEUES_DEFAULT)?;
-    let mut looks = 0;
+    let mut visits = 0;
     let mut names: Vec<Box<[u8]>> = Vec::new();
     turn.each_queue(db, |name, _| {
-        looks += 1;
-        if looks > QUEUES_MAX {
+        visits += 1;
+        if visits > QUEUES_MAX {
             return Err(Error::fixed(
-                "ERR there are more than 10000 queues, SCAN with TYPE jobs returns them in steps",
+                "ERR there are more than 10000 queues, use SCAN with TYPE jobs instead",
             ));
         }
         if filter.matches(name) && may_read(name) {
@@ -212,7 +215,7 @@ pub fn queues(
     let mut maps = Vec::new();
     let mut write = Reply::new(&mut maps, reply.protocol());
     for name in &names {
-        // A queue may go between the looks.
+        // Another thread may have removed the queue after `each_queue` saw it.
         turn.see_queue(db, name, |jobs| {
             write_info(&mut write, Some(name), jobs, now);
             written += 1;
@@ -246,13 +249,15 @@ pub(super) fn range(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Er
         Err(_) => len.checked_sub(usize::try_from(at.unsigned_abs()).unwrap_or(usize::MAX)),
     };
     let from = position(from).unwrap_or(0);
-    let behind = position(to).map_or(0, |to| to.saturating_add(1).min(len));
-    let wanted = behind.saturating_sub(from);
-    if wanted > RANGE_MAX {
-        return Err(Error::fixed("ERR a range has at most 100000 jobs"));
+    let end = position(to).map_or(0, |to| to.saturating_add(1).min(len));
+    let count = end.saturating_sub(from);
+    if count > RANGE_MAX {
+        return Err(Error::fixed(
+            "ERR the range has more than 100000 jobs, use a shorter range",
+        ));
     }
-    reply.array(wanted);
-    for job in jobs.list(set, now, from).take(wanted) {
+    reply.array(count);
+    for job in jobs.list(set, now, from).take(count) {
         write_job(reply, job, now);
     }
     Ok(())

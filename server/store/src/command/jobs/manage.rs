@@ -1,4 +1,4 @@
-//! What people do to queues: JOB DEL, PAUSE, RESUME and REVIVE.
+//! Commands that administer queues: JOB DEL, PAUSE, RESUME and REVIVE.
 
 use punctual_resp::{Args, Reply};
 use smallvec::SmallVec;
@@ -12,7 +12,7 @@ use crate::value::Kind;
 use crate::value::jobs::{Jobs, Set, State};
 use crate::value::keyed::Element as _;
 
-/// Most jobs that JOB REVIVE with ALL revives: some ten milliseconds under the lock.
+/// Maximum number of jobs that JOB REVIVE with ALL revives, which limits the time under the lock.
 const REVIVED_MAX: usize = 10_000;
 
 pub(super) fn del(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
@@ -95,7 +95,7 @@ pub(super) fn revive(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
     let mut revived = 0;
     for index in indexes {
         let jobs = cx.edit::<Jobs>(place, record)?;
-        // The same ID may be named twice.
+        // The arguments may have the same ID twice.
         if !jobs.is_in(index, Set::Dead) {
             continue;
         }

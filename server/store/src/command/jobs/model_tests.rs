@@ -1,6 +1,6 @@
-//! Random workers of a queue, on a clock that only the test moves, against a model that knows what each command must return. Workers
-//! crash: they forget what they were given. Beside the queue there is a replica that gets the log, and is as good as the queue
-//! whenever its own timers may run.
+//! Compares a queue to a model that computes the reply of each command. Random workers take and
+//! acknowledge jobs and crash (forget their jobs), and only the test moves the clock. A replica
+//! replays the log, and after a promotion must equal the queue.
 
 use std::collections::BTreeMap;
 
@@ -29,18 +29,18 @@ struct Job {
     priority: i16,
     attempts: u32,
     expires: u64,
-    /// Waiting time after the first attempt; doubled up to four times itself.
+    /// Waiting time in ms after the first attempt, which doubles up to four times this value.
     backoff: u64,
     keep: u64,
     to_grave: bool,
 }
 
 impl Job {
-    fn backs_off(&self) -> u64 {
+    fn backoff_ms(&self) -> u64 {
         self.backoff << (self.attempts - 1).min(2)
     }
 
-    /// Carries out what is due at `now`.
+    /// Processes the events of the job that are due at `now`.
     fn settle(&mut self, now: u64) {
         match self.state {
             State::Leased(until, _) if until <= now => {
@@ -48,7 +48,7 @@ impl Job {
                     () if self.expires <= until => State::Gone,
                     () if self.attempts > RETRIES && self.to_grave => State::Gone,
                     () if self.attempts > RETRIES => State::Dead,
-                    () => State::Waits(until + self.backs_off()),
+                    () => State::Waits(until + self.backoff_ms()),
                 };
                 self.settle(now);
             }
@@ -114,13 +114,13 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What a worker believes to have: a job and its token.
+/// A job that a worker has taken and not yet acknowledged, and its token.
 type Given = (usize, u64);
 
 struct Run {
     fixture: Fixture,
     replica: Fixture,
-    /// By ID; jobs that were added earlier come first among equals.
+    /// The jobs in the order of their addition. The index of a job is its ID.
     jobs: Vec<Job>,
     paused: bool,
     given: [Vec<Given>; 3],
@@ -158,11 +158,12 @@ impl Run {
         reply
     }
 
-    /// Returns what the worker believes to have, and whether it has it.
+    /// Returns a job that the worker has taken, and whether its lease still holds.
     fn pick(&self, worker: usize, pick: usize) -> Option<(Given, bool)> {
         let given = &self.given[worker];
         let (id, token) = *given.get(pick % given.len().max(1))?;
-        let holds = matches!(self.jobs[id].state, State::Leased(_, of) if of == token);
+        let holds =
+            matches!(self.jobs[id].state, State::Leased(_, lease_token) if lease_token == token);
         Some(((id, token), holds))
     }
 
@@ -267,7 +268,7 @@ impl Run {
                     job.state = match () {
                         () if job.attempts > RETRIES && job.to_grave => State::Gone,
                         () if job.attempts > RETRIES => State::Dead,
-                        () => State::Waits(now + delay.unwrap_or(job.backs_off())),
+                        () => State::Waits(now + delay.unwrap_or(job.backoff_ms())),
                     };
                 }
             }
@@ -338,7 +339,7 @@ impl Run {
         }
     }
 
-    /// Compares the counts of what is due when, and of all queues in steps.
+    /// Compares the replies of JOB COUNT with the model.
     fn count(&mut self) {
         let now = self.now();
         let delayed: Vec<u64> = self
@@ -397,14 +398,14 @@ impl Run {
         assert_eq!(all.delayed, delayed.len() as u64);
     }
 
-    /// Lets the replica's timers run, as after a promotion, on a copy: it is what the primary is.
+    /// Promotes a copy of the replica, whose timers then run, and compares it with the primary.
     fn compare(&mut self) {
         self.expire();
         let file = self.replica.snapshot();
         let mut promoted = Fixture::sharded(2);
         promoted.now = self.fixture.now;
         promoted.load(&file);
-        // A copy has no timers yet that have fired: leases may have ended, and waiting times after them.
+        // No timer of the copy has fired yet: a lease may have ended, and then a waiting time.
         for _ in 0..3 {
             promoted.expire();
         }
@@ -446,7 +447,7 @@ impl Run {
     }
 }
 
-/// Returns the numbers of jobs that wait, are leased, dead and done.
+/// Returns the numbers of waiting, leased, dead and done jobs.
 fn counts_of(info: &str) -> [usize; 4] {
     let words: Vec<&str> = info.split(' ').collect();
     let number = |name: &str| -> usize {
@@ -464,9 +465,10 @@ fn counts_of(info: &str) -> [usize; 4] {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(120))]
 
-    /// Nothing is lost, early, late, or handed out again after it was acknowledged; and a replica knows all of it.
+    /// No job is lost, taken early or late, or taken again after its acknowledgement, and the
+    /// replica has the same jobs.
     #[test]
-    fn a_queue_does_what_its_model_does(
+    fn a_queue_matches_its_model(
         steps in proptest::collection::vec(step(), 1..200),
         shards in prop_oneof![Just(1usize), Just(4)],
     ) {

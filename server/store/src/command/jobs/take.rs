@@ -1,7 +1,8 @@
 //! JOB TAKE.
 //!
-//! Queues are looked at in the order in which they are named, so the order is their priority. A worker that waits runs the
-//! command again when one of them has a job.
+//! The command takes jobs of the queues in the order of the arguments, so an earlier queue has
+//! priority. If no queue has a ready job, a client with BLOCK waits, and the command runs again
+//! when a queue has a ready job.
 
 use punctual_resp::{Args, Reply};
 use smallvec::SmallVec;
@@ -18,10 +19,10 @@ use crate::turn::cx::Place;
 use crate::value::jobs::Jobs;
 use crate::value::keyed::Element as _;
 
-/// Most jobs that one call takes.
+/// Maximum number of jobs that one call takes.
 const COUNT_MAX: usize = 10_000;
 
-/// A job that is taken.
+/// A job that the command has leased, for the reply.
 struct Taken<'a> {
     key: &'a [u8],
     found: (Place, RecordId),
@@ -61,7 +62,7 @@ pub(super) fn take(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Err
     let mut taken: SmallVec<[Taken<'_>; 4]> = SmallVec::new();
     for (key, place, record) in queues {
         let (first, mut timed) = (taken.len(), true);
-        // Looks before it changes: a snapshot that runs must not copy an unchanged queue.
+        // Views the queue before it edits: an edit makes a running snapshot copy the queue.
         while taken.len() < count
             && let Some(index) = cx.view::<Jobs>(place, record)?.next_ready(now)
         {

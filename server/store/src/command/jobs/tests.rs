@@ -1,4 +1,4 @@
-//! Queues of jobs on a clock that the tests move, which begins at 1,000,000 ms.
+//! Tests of the JOB commands. Only the tests move the clock, which begins at 1,000,000 ms.
 
 use proptest::prelude::*;
 
@@ -83,7 +83,7 @@ fn jobs_come_by_priority_and_then_in_order() {
         f.expire();
     }
     assert_eq!(order, "ebdafc");
-    // Equal priority and time: as they were added.
+    // Jobs of equal priority and time come in the order of their addition.
     for n in 0..50 {
         f.run(&format!("JOB ADD r {n} ID {n} DELAY 10"));
     }
@@ -111,7 +111,7 @@ fn a_job_is_due_at_its_millisecond() {
     f.advance(7);
     assert_eq!(field(&mut f, "JOB INFO q", "oldest-ready-ms"), "7");
     assert!(take(&mut f, "JOB TAKE q").ends_with(" 1 1000050 b"));
-    // A command that comes before the wheel sees the same.
+    // The job is also ready for a command that runs before the wheel expires entries.
     f.advance(43);
     assert!(take(&mut f, "JOB TAKE q").ends_with(" 1 1000100 a"));
 }
@@ -143,7 +143,7 @@ fn a_lease_ends_at_its_millisecond_and_fences_its_worker() {
 }
 
 #[test]
-fn a_job_that_fails_waits_longer_each_time_and_dies() {
+fn a_failing_job_waits_longer_each_time_and_becomes_dead() {
     let mut f = Fixture::new();
     f.run("JOB ADD q a ID a RETRY 2 BACKOFF 100 150 LEASE 1000");
     let token = |taken: String| taken.split(' ').nth(1).unwrap().to_owned();
@@ -170,7 +170,7 @@ fn a_job_that_fails_waits_longer_each_time_and_dies() {
     assert_eq!(f.run("JOB REVIVE q a a b"), ":1");
     assert_eq!(f.run("JOB REVIVE q a"), ":0");
     assert!(take(&mut f, "JOB TAKE q").contains(" 1 1001250 a"));
-    // The end of the last lease kills too.
+    // A job is dead after the end of its last lease.
     f.run("JOB ADD q b ID b RETRY 0 LEASE 10");
     take(&mut f, "JOB TAKE q");
     f.advance(10);
@@ -181,7 +181,7 @@ fn a_job_that_fails_waits_longer_each_time_and_dies() {
 }
 
 #[test]
-fn a_dead_job_goes_to_its_queue() {
+fn a_dead_job_moves_to_its_dead_letter_queue() {
     for shards in [1, 8] {
         let mut f = Fixture::sharded(shards);
         for n in 0..200 {
@@ -199,7 +199,7 @@ fn a_dead_job_goes_to_its_queue() {
         assert_eq!(counts(&mut f, "grave"), "200 0 0 0 0");
         assert_eq!(field(&mut f, "JOB GET grave 7", "from"), "q");
         assert_eq!(field(&mut f, "JOB GET grave 7", "payload"), "p7");
-        // Another type: the job stays.
+        // The dead-letter key has another type, so the job stays in its queue.
         f.run("SET text v");
         let add = "JOB ADD q p ID x RETRY 0 DEAD text";
         f.run(add);
@@ -213,9 +213,9 @@ fn a_dead_job_goes_to_its_queue() {
     }
 }
 
-/// What leaves is due at once, which is before anything that the wheel has seen.
+/// A job for the dead-letter queue is due at once, before the wheel's current tick.
 #[test]
-fn a_job_that_is_given_up_leaves_on_a_virtual_clock() {
+fn a_failed_job_moves_to_its_dead_letter_queue_on_a_virtual_clock() {
     let mut f = Fixture::sharded(4);
     for n in 0..10 {
         f.run(&format!("JOB ADD q{n} p ID x RETRY 0 DEAD grave"));
@@ -236,7 +236,7 @@ fn a_job_that_is_given_up_leaves_on_a_virtual_clock() {
 }
 
 #[test]
-fn ids_are_taken_while_there_is_a_job() {
+fn an_id_is_taken_while_its_job_exists() {
     let mut f = Fixture::new();
     assert_eq!(f.run("JOB ADD q one ID a"), "$1 a");
     assert_eq!(f.run("JOB ADD q two ID a"), "$-1");
@@ -278,7 +278,7 @@ fn jobs_expire_and_are_kept() {
     assert_eq!(field(&mut f, "JOB GET q b", "payload"), "b");
     f.jump(1_001_100);
     assert_eq!(counts(&mut f, "q"), "0 0 0 0 0");
-    // A lease that ends after the TTL ends the job.
+    // A job whose TTL ends during its lease ends with the lease.
     f.run("JOB ADD q d ID d TTL 100 LEASE 200");
     f.run("JOB TAKE q");
     f.jump(1_001_299);
@@ -288,7 +288,7 @@ fn jobs_expire_and_are_kept() {
 }
 
 #[test]
-fn a_paused_queue_gives_nothing() {
+fn workers_cannot_take_jobs_of_a_paused_queue() {
     let mut f = Fixture::new();
     assert_eq!(f.run("JOB RESUME q"), ":0");
     assert_eq!(f.run("JOB PAUSE q"), ":1");
@@ -319,7 +319,7 @@ fn ranges_are_by_position() {
     assert_eq!(f.run("JOB RANGE q DELAYED 3 2"), "*0");
     assert_eq!(f.run("JOB RANGE q DELAYED 0 -9"), "*0");
     assert_eq!(f.run("JOB RANGE none READY 0 -1"), "*0");
-    // Hidden from the wheel, seen by readers: as on a replica.
+    // In a frozen turn, as on a replica, readers see due jobs that the wheel leaves in place.
     f.frozen = true;
     f.advance(30);
     assert_eq!(counts(&mut f, "q"), "3 2 0 0 0");
@@ -392,7 +392,7 @@ fn bad_input_is_refused() {
         "nothing was taken or added"
     );
     assert!(f.run("LPUSH q v").starts_with("-WRONGTYPE"));
-    // A queue may have the name of an option, if it is the first.
+    // The first queue may have the name of an option.
     f.run("JOB ADD count p");
     assert!(f.run("JOB TAKE count COUNT 1").contains("$5 count"));
 }
@@ -449,7 +449,7 @@ fn queues_survive_files_and_copies() {
         "+OK"
     );
     assert_eq!(seen(&mut f, "restored"), before);
-    // The timers of all of them run.
+    // The timers of all queues run.
     for queue in ["q", "other", "restored"] {
         f.run(&format!("JOB RESUME {queue}"));
     }
@@ -464,7 +464,8 @@ fn queues_survive_files_and_copies() {
 }
 
 proptest! {
-    /// Whatever numbers the jobs of a payload have: RESTORE refuses it, or the queue works and its log can be read.
+    /// For any numbers in the jobs of a payload, RESTORE refuses the payload, or the queue works
+    /// and its log can be replayed.
     #[test]
     fn a_payload_with_any_numbers_is_refused_or_works(
         picks in prop::collection::vec(prop::sample::select(

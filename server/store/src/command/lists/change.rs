@@ -56,13 +56,15 @@ pub(super) fn lrem(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Err
         return Ok(());
     };
     let from = if count < 0 { End::Tail } else { End::Head };
-    let most = match usize::try_from(count.unsigned_abs()) {
+    let count_max = match usize::try_from(count.unsigned_abs()) {
         Ok(0) | Err(_) => usize::MAX,
         Ok(count) => count,
     };
     let piece = piece_size(cx);
-    // Edits without a search first, which would double the time; usually there is an element to remove.
-    let removed = cx.edit::<List>(place, id)?.remove(text, from, most, piece);
+    // Edits without a search before, which would double the time: usually an element matches.
+    let removed = cx
+        .edit::<List>(place, id)?
+        .remove(text, from, count_max, piece);
     reply.int(removed as i64);
     if removed > 0 {
         cx.commit_elements(place, id, key, Classes::LIST, "lrem", removed as u64);

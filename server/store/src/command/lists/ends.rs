@@ -156,7 +156,8 @@ pub(crate) fn pop_one(
     Ok(())
 }
 
-/// Pops up to `count` elements, replies with an array of them and sends the events. Returns the number of elements.
+/// Pops up to `count` elements, replies with an array of them and sends the events. Returns the
+/// number of elements.
 fn pop_many(
     cx: &mut Cx,
     found: Found<'_>,
@@ -180,7 +181,7 @@ fn pop_many(
     Ok(count)
 }
 
-/// As [`pop_many`], but replies with the key and the array.
+/// Pops like [`pop_many`], but replies with the key and the array.
 ///
 /// # Errors
 /// [`Error::WrongType`] if the key holds another type.

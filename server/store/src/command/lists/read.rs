@@ -53,20 +53,20 @@ pub(super) fn lrange(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
     Ok(())
 }
 
-/// LPOS's options.
+/// Options of LPOS.
 struct Search {
     from: End,
-    /// Number of the first match to return, from 1.
+    /// Position of the first match to return; 1 is the first match.
     rank: u64,
-    /// Maximum number of matches; 0 for all.
+    /// COUNT: the maximum number of matches; 0 means all. Without COUNT the reply is no array.
     count: Option<usize>,
-    /// Maximum number of elements to compare.
-    most: usize,
+    /// MAXLEN: the maximum number of elements to compare.
+    len_max: usize,
 }
 
 impl Search {
     fn parse(args: Args) -> Result<Self, Error> {
-        let (mut rank, mut count, mut most) = (1, None, 0);
+        let (mut rank, mut count, mut len_max) = (1, None, 0);
         let mut at = 3;
         while let Some(option) = args.get(at) {
             let value = args.get(at + 1).ok_or(Error::Syntax)?;
@@ -81,7 +81,7 @@ impl Search {
                     }
                 }
                 () if is(option, "COUNT") => count = Some(natural().ok_or(COUNT_NEGATIVE)?),
-                () if is(option, "MAXLEN") => most = natural().ok_or(MAXLEN_NEGATIVE)?,
+                () if is(option, "MAXLEN") => len_max = natural().ok_or(MAXLEN_NEGATIVE)?,
                 () => return Err(Error::Syntax),
             }
             at += 2;
@@ -90,14 +90,14 @@ impl Search {
             from: if rank < 0 { End::Tail } else { End::Head },
             rank: rank.unsigned_abs(),
             count,
-            most: if most == 0 { usize::MAX } else { most },
+            len_max: if len_max == 0 { usize::MAX } else { len_max },
         })
     }
 
-    /// Calls `visit` with the index of each match to return, until it returns false.
+    /// Calls `visit` with the index of each match to return, until `visit` returns false.
     fn run(&self, list: &List, text: &[u8], mut visit: impl FnMut(usize) -> bool) {
         let mut matches = 0;
-        list.each_match(text, self.from, self.most, |index| {
+        list.each_match(text, self.from, self.len_max, |index| {
             matches += 1;
             matches < self.rank || visit(index)
         });

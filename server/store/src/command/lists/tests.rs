@@ -70,7 +70,7 @@ fn pops_return_one_or_several_elements() {
 }
 
 #[test]
-fn the_deadline_goes_with_the_last_element() {
+fn the_deadline_is_removed_with_the_last_element() {
     let mut fixture = Fixture::new();
     fixture.run("RPUSH l 1");
     fixture.run("PEXPIRE l 1000");
@@ -369,7 +369,7 @@ fn the_encoding_depends_on_the_size() {
     assert_eq!(fixture.run("LINDEX copy 0"), "$1 a");
 }
 
-/// By the documentation and the tests of Redis 8.10: redis-server 7.0 does not know the command.
+/// The expected replies are from the documentation and the tests of Redis 8.10.
 #[test]
 fn lmovem_moves_elements_one_by_one_or_in_bulk() {
     for (ends, reply, left) in [
@@ -462,7 +462,7 @@ fn lmovem_of_too_few_elements_or_bad_words_moves_nothing() {
     assert_eq!(fixture.run("EXISTS m"), ":0");
 }
 
-/// Within a list too, and the log has commands that every redis-server knows: a list that only turns keeps its deadline.
+/// LMOVEM within one list keeps its deadline, and the log has commands that every redis-server has.
 #[test]
 fn lmovem_within_a_list_replays() {
     let long: String = (0..3_000).map(|n| format!(" {n}")).collect();

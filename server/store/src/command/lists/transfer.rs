@@ -1,4 +1,5 @@
-//! LMOVE and RPOPLPUSH, which move an element to another list, LMOVEM, which moves several, and LMPOP, which pops from the first non-empty list.
+//! LMOVE and RPOPLPUSH move an element to another list, LMOVEM moves several elements, and LMPOP
+//! pops from the first non-empty list.
 
 use punctual_resp::{Args, Reply};
 
@@ -52,8 +53,8 @@ fn transfer_if_any(
     }
 }
 
-/// Moves an element from an end of a list to an end of the list at `key`, which may be the same, replies with it and
-/// sends the events.
+/// Moves an element from an end of a list to an end of the list at `key`, replies with the element
+/// and sends the events. The lists may be the same.
 ///
 /// # Errors
 /// [`Error::WrongType`] if `key` holds another type; then no element moves.
@@ -75,7 +76,7 @@ pub(crate) fn transfer(
     let len = element.text_len();
     reply_element(reply, element);
     list.drop_end(from, 1, piece);
-    // Copies the text from the reply, where it stands before the line end.
+    // Copies the element's text from the end of the reply, without the line end.
     let out = reply.out();
     let end = out.len() - 2;
     let text = std::iter::once(&out[end - len..end]);
@@ -104,19 +105,20 @@ pub(crate) struct Movem {
     from: End,
     to: End,
     count: usize,
-    /// Fewer elements do not move.
+    /// EXACTLY: a list with fewer than `count` elements stays unchanged.
     exactly: bool,
-    /// The elements keep their order; otherwise they move one by one.
+    /// BULK: the elements keep their order. With OBO they move one by one.
     bulk: bool,
 }
 
 impl Movem {
-    /// Parses the ends, and from position `at` on how many elements move; one without it.
+    /// Parses the ends of the lists, and from position `at` on COUNT or EXACTLY. Without these, one
+    /// element moves.
     ///
     /// # Errors
     /// [`Error::Syntax`], or LMPOP's error for a number that is not positive.
     pub(crate) fn parse(args: Args<'_>, at: usize) -> Result<Self, Error> {
-        let mut asked = Self {
+        let mut moves = Self {
             from: end_named(&args[3])?,
             to: end_named(&args[4])?,
             count: 1,
@@ -125,29 +127,30 @@ impl Movem {
         };
         let options = args.skip(at);
         match options.len() {
-            0 => return Ok(asked),
+            0 => return Ok(moves),
             3 => {}
             _ => return Err(Error::Syntax),
         }
-        asked.exactly = is(&options[0], "EXACTLY");
-        if !asked.exactly && !is(&options[0], "COUNT") {
+        moves.exactly = is(&options[0], "EXACTLY");
+        if !moves.exactly && !is(&options[0], "COUNT") {
             return Err(Error::Syntax);
         }
-        asked.count = positive(&options[1]).ok_or(NO_COUNT)?;
-        asked.bulk = is(&options[2], "BULK");
-        if !asked.bulk && !is(&options[2], "OBO") {
+        moves.count = positive(&options[1]).ok_or(NO_COUNT)?;
+        moves.bulk = is(&options[2], "BULK");
+        if !moves.bulk && !is(&options[2], "OBO") {
             return Err(Error::Syntax);
         }
-        Ok(asked)
+        Ok(moves)
     }
 
-    /// Returns the number of elements without which none moves.
-    pub(crate) fn least(self) -> usize {
+    /// Returns the minimum length of the source list; elements of a shorter list do not move.
+    pub(crate) fn len_min(self) -> usize {
         if self.exactly { self.count } else { 1 }
     }
 
-    /// Moves elements from the list at the first key to the one at the second, which may be the same, replies with them in the order that
-    /// they have there, and sends the events. Returns false if there are too few.
+    /// Moves elements from the list at the first key to the list at the second key, replies with
+    /// the elements in their order in the second list, and sends the events. The lists may be the
+    /// same. Returns false if the first list has too few elements.
     ///
     /// # Errors
     /// [`Error::WrongType`] if a key holds another type; then no element moves.
@@ -159,7 +162,7 @@ impl Movem {
         let (place, found) = cx.seek_as::<List>(key)?;
         let piece = piece_size(cx);
         let len = cx.view::<List>(source.place, source.id)?.len();
-        if len < self.least() {
+        if len < self.len_min() {
             return Ok(false);
         }
         let count = self.count.min(len);
@@ -168,7 +171,7 @@ impl Movem {
             End::Head => 0,
             End::Tail => len - 1,
         };
-        // In the order of the pushes, one after another.
+        // The elements in the order in which they are pushed.
         let mut moved: Vec<Vec<u8>> = (list.walk(first, self.from.other()).take(count))
             .map(|element| element.with_text(<[u8]>::to_vec))
             .collect();
@@ -207,8 +210,9 @@ impl Movem {
     }
 }
 
-/// Adds a pop and pushes as effects, which a redis-server knows. If `all_stay`, every element is pushed to its own list: then the
-/// pushes come first and the pop takes the other end, so that the key is never gone.
+/// Adds a pop and pushes as effects, because a redis-server has no LMOVEM. `all_stay` says that all
+/// elements move within one list. Then the pushes come first and the pop takes the other end, so
+/// the list never becomes empty and keeps its deadline.
 fn log_moves(
     cx: &mut Cx,
     (source, from): (&[u8], End),
@@ -216,7 +220,7 @@ fn log_moves(
     moved: &[Vec<u8>],
     all_stay: bool,
 ) {
-    /// Elements in a command.
+    /// Maximum number of elements in a push.
     const ELEMENTS: usize = 1024;
     let mut buffer = itoa::Buffer::new();
     let from = if all_stay { to.other() } else { from };
@@ -264,7 +268,7 @@ impl<'a> Mpop<'a> {
     pub(crate) fn parse(args: Args<'a>, at: usize) -> Result<Self, Error> {
         let args = args.skip(at);
         let keys = positive(args.get(0).unwrap_or_default()).ok_or(NO_KEYS)?;
-        // The end follows the number of keys and the keys.
+        // LEFT or RIGHT follows the number of keys and the keys.
         let options = args.skip(1).skip(keys);
         let end = end_named(options.get(0).ok_or(Error::Syntax)?)?;
         let count = match options.len() {
@@ -296,17 +300,18 @@ pub(super) fn lmpop(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Er
     Ok(())
 }
 
-/// Pops elements from the first existing list, replies with its key and them, and sends the events. As in Redis, the effect is a
-/// pop of the actual number. Returns false, without a reply, if no list exists.
+/// Pops elements from the first existing list, replies with its key and the elements, and sends the
+/// events. As in Redis, the effect is a pop of the actual number of elements. Returns false,
+/// without a reply, if no list exists.
 ///
 /// # Errors
 /// [`Error::WrongType`] if a key before that list holds another type.
-pub(crate) fn mpop(cx: &mut Cx, asked: Mpop, reply: &mut Reply) -> Result<bool, Error> {
-    for key in asked.keys {
+pub(crate) fn mpop(cx: &mut Cx, pops: Mpop, reply: &mut Reply) -> Result<bool, Error> {
+    for key in pops.keys {
         if let Some(found) = find(cx, key)? {
-            let count = pop_keyed(cx, found, asked.end, asked.count, reply)?;
+            let count = pop_keyed(cx, found, pops.end, pops.count, reply)?;
             let mut buffer = itoa::Buffer::new();
-            cx.effect(&[pop_name(asked.end), key, buffer.format(count).as_bytes()]);
+            cx.effect(&[pop_name(pops.end), key, buffer.format(count).as_bytes()]);
             return Ok(true);
         }
     }

@@ -9,7 +9,8 @@ use crate::events::{Classes, Silent, Sink};
 use crate::turn::Command;
 use crate::{Now, Store, StoreOptions, Turn};
 
-/// Returns the entries of a stream, one a line: the milliseconds of the ID after 1,000,000, and the fields.
+/// Returns the entries of a stream as lines: the milliseconds of the ID minus 1,000,000, and the
+/// fields.
 fn entries(fixture: &mut Fixture, stream: &str) -> Vec<String> {
     let text = fixture.run(&format!("XRANGE {stream} - +"));
     let words: Vec<&str> = text
@@ -96,7 +97,8 @@ fn a_rule_chooses_events_keys_and_values() {
             "8 event expired key job:2 omitted 7",
         ]
     );
-    // `new` of the set, three times `new` and `set` of strings, `new` of the stream s is a change of a rule's stream.
+    // The events are `new` of the set, and three times `new` and `set` of strings. `new` of the
+    // stream s is no event, because s is the stream of a rule.
     assert_eq!(f.run("XLEN n"), ":7");
     f.run("SET copied x");
     let dump = f.run("DUMP copied");
@@ -162,7 +164,7 @@ fn bad_rules_are_refused() {
 }
 
 #[test]
-fn an_event_that_finds_no_stream_is_counted() {
+fn an_event_without_a_stream_is_counted() {
     let mut f = Fixture::new();
     f.run("NOTIFY SET all STREAM s");
     f.run("SET s text");
@@ -182,7 +184,7 @@ fn an_event_that_finds_no_stream_is_counted() {
 }
 
 #[test]
-fn entries_leave_at_their_age() {
+fn entries_are_removed_at_their_age() {
     let mut f = Fixture::new();
     f.run("NOTIFY SET all STREAM s MAXAGE 100");
     for step in 0..3 {
@@ -202,7 +204,7 @@ fn entries_leave_at_their_age() {
     assert_eq!(f.run("XLEN t"), ":0");
 }
 
-/// A due stream goes with its event before the next entry, and is no event of the rule.
+/// A due stream expires before the next entry is appended, and the rule gets no event for it.
 #[test]
 fn a_stream_may_expire() {
     let mut f = Fixture::new();
@@ -215,7 +217,7 @@ fn a_stream_may_expire() {
 }
 
 #[test]
-fn a_stream_may_be_renamed_onto() {
+fn a_rename_may_replace_the_stream_of_a_rule() {
     for shards in [1, 4] {
         let mut f = Fixture::sharded(shards);
         f.run("NOTIFY SET all STREAM s");
@@ -255,7 +257,7 @@ fn rules_survive_in_the_text_of_a_snapshot() {
     }
 }
 
-/// A sink that keeps the log.
+/// An event sink that records the log.
 #[derive(Default)]
 struct Log(Vec<u8>);
 
@@ -268,7 +270,7 @@ impl Sink for Log {
     fn wake(&mut self, _: usize, _: u64) {}
 }
 
-/// Returns the row of a command, and its words.
+/// Returns the row of a command, and its arguments.
 fn parse(line: &str) -> (&'static Command, OwnedArgs) {
     let args: OwnedArgs = line.split(' ').collect();
     let name = args.as_args()[0].to_ascii_lowercase();
@@ -299,7 +301,8 @@ fn appended(store: &Store, rule: &[u8]) -> u64 {
         .map_or(0, |rule| rule.appended.load(Ordering::Relaxed))
 }
 
-/// As while a script runs on another loop: a command runs at once if its locks are free.
+/// While a script runs on another event loop, a command runs at once only if all its locks are
+/// free.
 #[test]
 fn locks_that_are_only_tried_include_the_target_streams() {
     let store = Store::new(StoreOptions {
@@ -375,7 +378,8 @@ fn the_log_has_a_change_and_its_entry_in_one_frame() {
     );
 }
 
-/// SCAN holds one shard after the other: each shard's expiries are logged with their entries, in a frame of their own.
+/// SCAN locks one shard at a time, and logs each shard's expired keys together with their rule
+/// entries in a frame.
 #[test]
 fn a_scan_appends_expiries_before_it_locks_the_next_shard() {
     let store = Store::new(StoreOptions {
@@ -392,7 +396,7 @@ fn a_scan_appends_expiries_before_it_locks_the_next_shard() {
         run(&mut turn, &format!("SET k{n} v PXAT 1005"));
     }
     turn.now = Now::from_ms(1_005);
-    // Still to be logged when the scan begins.
+    // This change is not yet logged when the scan begins.
     run(&mut turn, "SET other v");
     run(&mut turn, "SCAN 0 COUNT 1000");
     drop(turn);
@@ -410,8 +414,8 @@ fn a_scan_appends_expiries_before_it_locks_the_next_shard() {
     assert!(!framed);
 }
 
-/// Several threads change keys while rules come and go, each with locks of another kind: every event has its entry, and no thread
-/// waits for ever.
+/// Several threads change keys while rules are set and deleted, and each thread takes its locks in
+/// another way. Every event gets an entry, and no thread deadlocks.
 #[test]
 fn threads_append_every_event() {
     const ROUNDS: usize = 2_000;

@@ -1,4 +1,5 @@
-//! Intersections, unions and differences. Commands look up all sets in the order of the keys before they combine them.
+//! SINTER, SUNION, SDIFF and their variants. The commands look up all sets in the order of the keys
+//! before they combine them.
 
 use std::collections::HashSet;
 
@@ -23,7 +24,8 @@ type Sets<'a> = [Option<&'a Set>];
 /// Distinct members.
 type Unique<'a> = HashSet<Element<'a>, RandomState>;
 
-/// Normalises a member to compare it with members of other encodings: a hash table holds integers as texts.
+/// Normalises a member to compare it with members of other encodings: a hash table holds integers
+/// as texts.
 fn normalised(member: Element<'_>) -> Element<'_> {
     match member {
         Element::Bytes(text) => Element::of(text),
@@ -56,7 +58,7 @@ pub(super) fn sintercard(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(
     Ok(())
 }
 
-/// Arguments of the commands that count: keys after their number, and options.
+/// Arguments of SINTERCARD, SUNIONCARD and SDIFFCARD: the number of keys, the keys, and options.
 struct Counted<'a> {
     keys: Args<'a>,
     /// Maximum count.
@@ -122,7 +124,7 @@ fn by_size<'a>(sets: &Sets<'a>) -> SmallVec<[&'a Set; 4]> {
     sets
 }
 
-/// Returns the members of the first set that are in all others; none for no sets.
+/// Returns the members of the first set that all other sets have. Without sets, returns no members.
 fn intersection<'a>(sets: SmallVec<[&'a Set; 4]>) -> impl Iterator<Item = Element<'a>> {
     let first = sets.first().map(|set| set.iter());
     first.into_iter().flatten().filter(move |member| {
@@ -151,15 +153,15 @@ pub(super) fn sunion(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
 }
 
 pub(super) fn sunioncard(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
-    let asked = Counted::parse(args, true)?;
+    let counted = Counted::parse(args, true)?;
     let store = cx.store();
-    let sets = cx.views::<Set>(asked.keys)?;
+    let sets = cx.views::<Set>(counted.keys)?;
     let sets: SmallVec<[&Set; 4]> = sets.into_iter().flatten().collect();
     let members = || sets.iter().flat_map(|set| set.iter());
     let count = if let [only] = sets[..] {
         only.len()
-    } else if asked.approximate {
-        // 16 KiB of registers, whatever the size of the sets.
+    } else if counted.approximate {
+        // The registers take 16 KiB, regardless of the size of the sets.
         let mut registers = Union::new();
         members().for_each(|member| {
             member.with_text(|text| registers.insert(text));
@@ -169,13 +171,13 @@ pub(super) fn sunioncard(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(
         let mut all = Unique::with_hasher(store.hasher.clone());
         for member in members() {
             all.insert(normalised(member));
-            if all.len() >= asked.limit {
+            if all.len() >= counted.limit {
                 break;
             }
         }
         all.len()
     };
-    reply.int(count.min(asked.limit) as i64);
+    reply.int(count.min(counted.limit) as i64);
     Ok(())
 }
 
@@ -216,12 +218,12 @@ pub(super) fn sdiff(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Er
 }
 
 pub(super) fn sdiffcard(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
-    let asked = Counted::parse(args, false)?;
-    let sets = cx.views::<Set>(asked.keys)?;
+    let counted = Counted::parse(args, false)?;
+    let sets = cx.views::<Set>(counted.keys)?;
     let count = match Difference::of(&sets) {
         Difference::Empty => 0,
         Difference::Probe(first, others) | Difference::Remove(first, others) => {
-            difference(first, &others).take(asked.limit).count()
+            difference(first, &others).take(counted.limit).count()
         }
     };
     reply.int(count as i64);
@@ -259,8 +261,8 @@ fn collect_set<'a>(members: impl Iterator<Item = Element<'a>>, limits: &Limits) 
     set
 }
 
-/// Algorithm for a difference: the first set and the others that exist. The choice is the same as in Redis, since it
-/// determines the encoding of a stored result.
+/// Algorithm for a difference, with the first set and the other existing sets. The choice is the
+/// same as in Redis, because it determines the encoding of a stored result.
 enum Difference<'a> {
     /// The difference is empty.
     Empty,
@@ -291,13 +293,14 @@ impl<'a> Difference<'a> {
     }
 }
 
-/// Returns the members of `first` that are in none of the others.
+/// Returns the members of `first` that no other set has.
 fn difference<'a>(first: &'a Set, others: &[&Set]) -> impl Iterator<Item = Element<'a>> {
     let members = first.iter();
     members.filter(|member| !others.iter().any(|other| other.contains_element(*member)))
 }
 
-/// Stores the result of a `*STORE` command and replies with its size. An empty result removes the key.
+/// Stores the result of a `*STORE` command and replies with its size. An empty result removes the
+/// key.
 fn store(cx: &mut Cx, key: &[u8], result: Set, event: &str, reply: &mut Reply) {
     reply.int(result.len() as i64);
     if !result.is_empty() {

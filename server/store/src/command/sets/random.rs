@@ -62,7 +62,7 @@ fn spop_count(cx: &mut Cx, key: &[u8], count: &[u8], reply: &mut Reply) -> Resul
         cx.db_at(place).remove(id);
     } else {
         reply.set(count);
-        // The effect has the whole reply.
+        // The effect is built from the whole reply, so the reply may exceed the limit.
         reply.lift_limit();
         let start = reply.len();
         let mut random = cx.store().draws.generator();
@@ -114,8 +114,8 @@ pub(super) fn srandmember(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<
     Ok(())
 }
 
-/// Writes `count` members, each drawn from the whole set. Redis has no limit; here the reply has at most `longest`
-/// bytes.
+/// Writes `count` members, each drawn from the whole set. Redis has no limit; here the reply has at
+/// most `longest` bytes.
 fn reply_with_repeats(
     set: &Set,
     count: u64,

@@ -4,7 +4,7 @@ use punctual_resp::{Args, Reply};
 
 use super::reply_members;
 use crate::command::element_scan::scan;
-use crate::command::scan::Of::Elements;
+use crate::command::scan::ScanOf::Elements;
 use crate::error::Error;
 use crate::turn::Cx;
 use crate::value::keyed::Element;

@@ -1,4 +1,4 @@
-//! Replies, events and counts of each command of the family.
+//! Tests of the replies, events and statistics of each set command.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -134,7 +134,7 @@ fn encodings_match_redis() {
         (format!("SADD s x{}", numbers(128)), "hashtable"),
         (format!("SADD s {}", "x".repeat(64)), "listpack"),
         (format!("SADD s {}", "x".repeat(65)), "hashtable"),
-        // The number of arguments decides, not the number of members.
+        // The number of arguments determines the encoding, and not the number of members.
         (format!("SADD s x{}", " x".repeat(128)), "hashtable"),
     ] {
         fixture.run(&line);
@@ -250,7 +250,7 @@ fn srandmember_draws_distinct_or_repeated_members() {
             .iter()
             .for_each(|member| *counts.entry(member).or_default() += 1);
         assert_eq!((drawn.len(), counts.len()), (size * 40, size));
-        // Seven standard deviations.
+        // The bounds are seven standard deviations away.
         assert!(
             counts.values().all(|count| (1..86).contains(count)),
             "{counts:?}"
@@ -503,7 +503,8 @@ fn sscan_returns_each_member_once() {
         scan(&mut fixture, "MATCH m1?? COUNT 100", |_| ()).len(),
         100
     );
-    // A member that exists during the whole scan is returned, whatever other members are added or removed.
+    // A member that exists during the whole scan is returned, also if other members are added or
+    // removed.
     let mut n = 0;
     let seen = scan(&mut fixture, "COUNT 50", |fixture| {
         for _ in 0..100 {
@@ -543,7 +544,7 @@ fn arguments_of_sscan() {
 }
 
 #[test]
-fn commands_have_many_members_of_a_large_set() {
+fn commands_accept_many_members_of_a_large_set() {
     let mut fixture = Fixture::new();
     let members = |range: std::ops::Range<u32>| {
         let words: Vec<String> = range.map(|n| format!("m{n}")).collect();

@@ -14,10 +14,10 @@ use crate::error::Error;
 pub(super) struct Options<'a> {
     pub(super) descending: bool,
     alpha: bool,
-    /// First element and number of elements; all if negative.
+    /// LIMIT: the first element and the number of elements. A negative number means all elements.
     limit: (i64, i64),
     by: Option<Pattern<'a>>,
-    /// A BY pattern has no asterisk: the elements are not sorted.
+    /// The BY pattern has no asterisk, so the elements are not sorted.
     pub(super) constant: bool,
     pub(super) get: SmallVec<[Pattern<'a>; 2]>,
     pub(super) store: Option<&'a [u8]>,
@@ -80,7 +80,8 @@ impl<'a> Options<'a> {
         start..end
     }
 
-    /// Returns the order of the results. A set has no order of its own, so with STORE and in scripts it is always sorted.
+    /// Returns the order of the results. A set has no order of its own, so with STORE and in
+    /// scripts it is always sorted.
     pub(super) fn order(&self, is_set: bool, in_script: bool) -> Order<'_> {
         match () {
             () if self.constant && is_set && (in_script || self.store.is_some()) => Order::Sorted {

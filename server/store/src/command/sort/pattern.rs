@@ -1,10 +1,11 @@
-//! BY and GET patterns of SORT: the name of a key, or of a key and a hash field, with an asterisk for the element.
+//! BY and GET patterns of SORT: the name of a key, or of a key and a hash field, with an asterisk
+//! for the element.
 
 use crate::turn::Cx;
 use crate::value::Value;
 use crate::value::text::Text;
 
-/// A parsed pattern.
+/// A BY or GET pattern.
 pub(super) enum Pattern<'a> {
     /// `#`: the element itself.
     Element,
@@ -19,7 +20,8 @@ pub(super) enum Pattern<'a> {
 }
 
 impl<'a> Pattern<'a> {
-    /// Parses a pattern. An arrow after the asterisk separates key and field, unless it ends the pattern.
+    /// Parses a pattern. An arrow after the asterisk separates key and field, unless it ends the
+    /// pattern.
     pub(super) fn new(pattern: &'a [u8]) -> Self {
         if pattern == b"#" {
             return Self::Element;
@@ -43,8 +45,8 @@ impl<'a> Pattern<'a> {
         }
     }
 
-    /// Calls `with` with the value for an element, or `None` if it is missing or has another type. Counts a read of the
-    /// key.
+    /// Calls `with` with the value for an element, or `None` if it is missing or has another type.
+    /// Counts a read of the key.
     pub(super) fn look_up(&self, cx: &mut Cx, element: &[u8], with: impl FnOnce(Option<&[u8]>)) {
         let (before, after, field) = match self {
             Self::Element => return with(Some(element)),

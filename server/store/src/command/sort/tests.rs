@@ -32,7 +32,7 @@ fn changes_are_counted() {
 
 #[test]
 fn a_short_result_has_the_encoding_listpack() {
-    // As since Redis 7.2; the transcript is from 7.0.
+    // Redis has this encoding since 7.2, and the transcript is from 7.0.
     let mut fixture = Fixture::new();
     fixture.run("RPUSH k 2 1");
     assert_eq!(fixture.run("SORT k STORE to"), ":2");

@@ -1,7 +1,9 @@
-//! XADD, XDEL, XTRIM and XSETID.
+//! XADD, XDEL, XTRIM, XSETID, XCFGSET and XIDMPRECORD.
 //!
-//! The effect of an addition with IDMP or IDMPAUTO has these words and the entry's ID, as in Redis 8.6. A duplicate only counts, and its
-//! effect is the command itself: a replay adds nothing without an ID.
+//! IDMP and IDMPAUTO make an addition idempotent: a stream adds a message of a producer once. The
+//! effect of such an addition keeps the option and names the entry's ID, as in Redis 8.6. A
+//! duplicate only increments a counter, and its effect is the command itself with `*`, with which a
+//! replay adds no entry.
 
 use std::borrow::Cow;
 
@@ -51,7 +53,7 @@ pub(super) fn xadd(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Err
         return Ok(());
     }
     if message.is_some() && cx.turn.replays() && options.new_id == NewId::Now {
-        // The log counts a duplicate that is forgotten here.
+        // The origin of this log found a duplicate, but this stream has forgotten the message.
         reply.null();
         return Ok(());
     }
@@ -97,7 +99,7 @@ pub(super) fn xadd(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Err
             words.extend(message.words(args).iter());
         }
         if !by_length {
-            // Options that mean the same at any time.
+            // The options have the same meaning at a replay.
             words.extend(args.take(options.end - 1).skip(2).iter());
         }
         words.push(&text);
@@ -114,7 +116,8 @@ pub(super) fn xadd(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Err
     Ok(())
 }
 
-/// Replies with the entry of a message that a producer has added before, and counts that. Returns false for a new message.
+/// If the producer has added the message before, counts a duplicate and replies with the entry's
+/// ID. Returns false for a new message.
 fn count_duplicate(
     cx: &mut Cx,
     place: Place,
@@ -138,7 +141,7 @@ fn count_duplicate(
     Ok(before.is_some())
 }
 
-/// XCFGSET: settings of idempotent additions.
+/// XCFGSET: changes the settings of idempotent additions. Other settings clear the messages.
 pub(super) fn xcfgset(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let (mut duration, mut size) = (None, None);
     let mut options = args.skip(2);
@@ -186,7 +189,8 @@ pub(super) fn xcfgset(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), 
     Ok(())
 }
 
-/// XIDMPRECORD: notes the message of an entry, in append-only files that Redis 8.8 has rewritten.
+/// XIDMPRECORD: records the producer and message of an entry. Redis 8.8 writes it to append-only
+/// files.
 pub(super) fn xidmprecord(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let (key, producer, message) = (&args[1], &args[2], &args[3]);
     if producer.is_empty() || message.is_empty() {

@@ -1,4 +1,4 @@
-//! Parsing of IDs, ranges and trims.
+//! Parsers of stream IDs, of the ends of ranges, and of the options of XADD and XTRIM.
 
 use std::borrow::Cow;
 
@@ -24,7 +24,7 @@ pub(super) fn ids(args: Args) -> Result<SmallVec<[Id; 8]>, Error> {
     args.iter().map(id).collect()
 }
 
-/// Parses the ID of a group: `$` is `last`.
+/// Parses the last-delivered ID of a group; `$` is `last`.
 pub(super) fn id_or_last(arg: &[u8], last: Id) -> Result<Id, Error> {
     match arg {
         b"$" => Ok(last),
@@ -32,7 +32,7 @@ pub(super) fn id_or_last(arg: &[u8], last: Id) -> Result<Id, Error> {
     }
 }
 
-/// Parses an ID that may also be `-` or `+`; a missing sequence number is `missing`.
+/// Parses an ID, `-` or `+`. An ID without a sequence number gets the number `missing`.
 pub(super) fn id_or_end(arg: &[u8], missing: u64) -> Result<Id, Error> {
     match c_string(arg) {
         b"-" => Ok(Id::MIN),
@@ -41,7 +41,8 @@ pub(super) fn id_or_end(arg: &[u8], missing: u64) -> Result<Id, Error> {
     }
 }
 
-/// Parses the start of an interval: an ID, `-`, or `(` and an ID that is excluded.
+/// Parses the start of a range: an ID, `-`, `+`, or `(` followed by an ID that is excluded. Returns
+/// the first ID of the range.
 pub(super) fn start(arg: &[u8]) -> Result<Id, Error> {
     match arg {
         [b'(', excluded @ ..] if !excluded.is_empty() => Id::parse(excluded, 0)
@@ -52,7 +53,7 @@ pub(super) fn start(arg: &[u8]) -> Result<Id, Error> {
     }
 }
 
-/// Parses the end of an interval, as [`start`].
+/// Parses the end of a range in the forms of [`start`]. Returns the last ID of the range.
 pub(super) fn end(arg: &[u8]) -> Result<Id, Error> {
     match arg {
         [b'(', excluded @ ..] if !excluded.is_empty() => Id::parse(excluded, u64::MAX)
@@ -63,14 +64,14 @@ pub(super) fn end(arg: &[u8]) -> Result<Id, Error> {
     }
 }
 
-/// The ID that XADD asks for.
+/// ID of the new entry, as an argument of XADD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NewId {
-    /// `*`.
+    /// `*`: the current time.
     Now,
-    /// `ms-*`.
+    /// `ms-*`: the next ID in this millisecond.
     In(u64),
-    /// The ID itself.
+    /// An explicit ID.
     Exactly(Id),
 }
 
@@ -83,15 +84,15 @@ impl NewId {
     }
 }
 
-/// What happens to references to an entry that is removed.
+/// Option for the references of consumer groups (pending entries) to an entry that is removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum References {
-    /// KEEPREF: they stay.
+    /// KEEPREF: the references stay.
     #[default]
     Keep,
-    /// DELREF: they go too.
+    /// DELREF: the references are removed with the entry.
     Drop,
-    /// ACKED: an entry with references is not removed.
+    /// ACKED: an entry with references, or that a group has not read, is not removed.
     Acked,
 }
 
@@ -109,17 +110,17 @@ impl References {
     }
 }
 
-/// XADD's IDMP and IDMPAUTO.
+/// XADD's option IDMP or IDMPAUTO.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Idempotent {
     /// Position of the option.
     at: usize,
-    /// The name of the message follows that of the producer.
+    /// True for IDMP, which has the name of the message after the name of the producer.
     named: bool,
 }
 
 impl Idempotent {
-    /// Parses the option at `at`, if there are enough words.
+    /// Parses the option at `at`, which `more` arguments follow. Returns `None` for another word.
     fn parse(args: Args, at: usize, more: usize) -> Result<Option<Self>, Error> {
         let named = match args.at(at) {
             word if more > 1 && is(word, "IDMP") => true,
@@ -139,12 +140,13 @@ impl Idempotent {
         }
     }
 
-    /// Returns the option with its names.
+    /// Returns the arguments of the option: its name, the producer and, for IDMP, the message.
     pub(super) fn words(self, args: Args<'_>) -> Args<'_> {
         args.skip(self.at).take(2 + usize::from(self.named))
     }
 
-    /// Returns the producer and the message, which without a name is a digest of the fields in any order.
+    /// Returns the names of the producer and of the message. IDMPAUTO names the message by a digest
+    /// of the fields, whose order does not matter.
     pub(super) fn names<'a>(self, args: Args<'a>, fields: Args<'_>) -> (&'a [u8], Cow<'a, [u8]>) {
         let producer = args.at(self.at + 1);
         if self.named {
@@ -165,18 +167,18 @@ impl Idempotent {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Options {
     pub(super) trim: Option<Trim>,
-    /// XADD: do not create the stream.
+    /// NOMKSTREAM: XADD does not create the stream.
     pub(super) only_existing: bool,
     pub(super) new_id: NewId,
     pub(super) idempotent: Option<Idempotent>,
-    /// The option, if one is given.
+    /// KEEPREF, DELREF or ACKED; `None` if no such option is given.
     pub(super) references: Option<References>,
-    /// Position behind the options, and behind the ID of XADD.
+    /// Position of the first argument after the options and after XADD's ID.
     pub(super) end: usize,
 }
 
 impl Options {
-    /// Parses the arguments from the third on: options, and XADD's ID.
+    /// Parses the arguments from index 2 on: the options, and XADD's ID if `adds`.
     pub(super) fn parse(cx: &Cx, args: Args, adds: bool) -> Result<Self, Error> {
         let mut options = Self {
             trim: None,
@@ -242,13 +244,13 @@ impl Options {
         Ok(options)
     }
 
-    /// Returns whether the words do not replay: what an approximate trim removes depends on the blocks, and Redis 7 does not know
-    /// the options for references.
+    /// Returns whether the effect needs an exact trim instead of the command's own options: an
+    /// approximate trim depends on the stream's blocks, and Redis 7 has no options for references.
     pub(super) fn trims_by_what_it_reached(&self) -> bool {
         self.references.is_some() || self.trim.is_some_and(|trim| trim.approximate)
     }
 
-    /// Checks and sets the limit of the trim.
+    /// Checks the LIMIT option, and sets the trim's limit to it or to the default.
     fn limit(&mut self, cx: &Cx, limit: Option<u64>, adds: bool) -> Result<(), Error> {
         const DEFAULT_MAX: u64 = 1_000_000;
         let Some(trim) = &mut self.trim else {
@@ -264,7 +266,7 @@ impl Options {
                 )),
             };
         };
-        // A log of changes has Redis's own commands, in which the bound is what the trim has reached.
+        // The commands of a log have exact bounds, so a replay needs no limit.
         if cx.turn.replays() {
             return Ok(());
         }

@@ -17,7 +17,7 @@ use crate::value::stream::{Id, Pending, Stream};
 /// Options of XCLAIM.
 #[derive(Default)]
 struct Options {
-    /// Time of delivery in unix ms; `None`: now.
+    /// Time of delivery in unix ms (IDLE or TIME); `None` means now.
     time_ms: Option<i64>,
     deliveries: Option<u32>,
     force: bool,
@@ -52,7 +52,7 @@ impl Options {
                 Some(value) if is(option, "RETRYCOUNT") => {
                     const INVALID: &str = "ERR Invalid RETRYCOUNT option argument for XCLAIM";
                     let count = number(value, INVALID)?;
-                    // A negative count is as none; a greater one than the counter holds is refused.
+                    // A negative count is ignored, and a count that does not fit is an error.
                     options.deliveries = match u64::try_from(count) {
                         Ok(count) => Some(u32::try_from(count).map_err(|_| Error::fixed(INVALID))?),
                         Err(_) => None,
@@ -92,12 +92,12 @@ fn find(
     Err(no_such_key_or_group(args))
 }
 
-/// A consumer that claims entries, and what it has done so far.
+/// A consumer that claims entries, with the entries that it has claimed so far.
 struct Claimer<'a> {
     args: Args<'a>,
     place: Place,
     record: RecordId,
-    /// Its number, from the first entry that it claims on: until then the consumer need not exist.
+    /// Number of the consumer; `None` before its first claim, which creates a missing consumer.
     number: Option<u32>,
     min_idle_ms: i64,
     now_ms: u64,
@@ -106,7 +106,7 @@ struct Claimer<'a> {
     just_id: bool,
     force: bool,
     claimed: SmallVec<[(Id, u64, u32); 16]>,
-    /// Pending entries that are no longer in the stream.
+    /// Pending entries that are no longer in the stream; a claim acknowledges them.
     gone: Vec<Id>,
 }
 
@@ -205,7 +205,7 @@ impl<'a> Claimer<'a> {
         Ok(true)
     }
 
-    /// Commits what was claimed. `moved`: LASTID has changed the group.
+    /// Commits the claims and adds their effects. `moved` says that LASTID has changed the group.
     fn commit(&self, cx: &mut Cx, moved: bool) -> Result<(), Error> {
         let (key, group) = (self.args.at(1), self.args.at(2));
         let changes = self.claimed.len() + self.gone.len();
@@ -255,7 +255,7 @@ pub(super) fn xclaim(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
         group.last_id = group.last_id.max(options.last_id);
     }
     let mut claimer = Claimer::new(cx, args, found, min_idle)?;
-    // A log of changes may be ahead of the clock here.
+    // The times in a log may be later than the clock of this machine.
     let time_ms = options.time_ms.and_then(|time| u64::try_from(time).ok());
     claimer.time_ms = time_ms
         .filter(|time| *time <= now_ms || cx.turn.replays())
@@ -279,7 +279,7 @@ pub(super) fn xclaim(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
 }
 
 pub(super) fn xautoclaim(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
-    /// Entries looked at for each one that may be claimed.
+    /// Number of entries that the command visits for each entry of COUNT.
     const ATTEMPTS: u64 = 10;
     const COUNT_MAX: i64 = i64::MAX / 16;
     let found = cx.seek_to_read(&args[1]);
@@ -308,18 +308,21 @@ pub(super) fn xautoclaim(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(
     let found = find(cx, args, found)?;
     let mut claimer = Claimer::new(cx, args, found, min_idle)?;
     claimer.just_id = just_id;
-    // The pending entries that are looked at, and the next one.
-    let looks = usize::try_from(count.saturating_mul(ATTEMPTS)).unwrap_or(usize::MAX);
+    // `seen` has the pending entries to visit and one more, the start of the next call.
+    let visits_max = usize::try_from(count.saturating_mul(ATTEMPTS)).unwrap_or(usize::MAX);
     let stream = cx.view::<Stream>(found.0, found.1)?;
     let group = stream.group(&args[2]);
     let group = group.ok_or_else(|| no_such_key_or_group(args))?;
-    let seen = group.pending().from(start).take(looks.saturating_add(1));
+    let seen = group
+        .pending()
+        .from(start)
+        .take(visits_max.saturating_add(1));
     let seen: Vec<Id> = seen.map(|entry| entry.id).collect();
     let mut bodies = Vec::new();
     let mut claimed = 0;
     let mut next = Id::MIN;
-    for (looked, id) in seen.iter().enumerate() {
-        if looked == looks || claimed + claimer.gone.len() as u64 == count {
+    for (visited, id) in seen.iter().enumerate() {
+        if visited == visits_max || claimed + claimer.gone.len() as u64 == count {
             next = *id;
             break;
         }

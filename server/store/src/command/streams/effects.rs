@@ -1,17 +1,18 @@
-//! Effects of commands on groups: what they have changed, as commands that replay to the same group whenever that happens.
+//! Effects of commands on consumer groups: the commands that replicas and the log get. They have
+//! explicit times and counts, so a replay at any time leads to the same group.
 
 use crate::turn::Cx;
 use crate::value::stream::Id;
 
-/// Commits that a command has created a consumer, and adds that as an effect.
+/// Commits the creation of a consumer, and adds XGROUP CREATECONSUMER as an effect.
 pub(super) fn log_consumer(cx: &mut Cx, key: &[u8], group: &[u8], consumer: &[u8]) {
     cx.turn
         .commit_group(cx.db, key, Some("xgroup-createconsumer"), 1);
     cx.effect(&[b"XGROUP", b"CREATECONSUMER", key, group, consumer]);
 }
 
-/// Adds XCLAIM as an effect: these entries, with the times of their delivery and their numbers of deliveries, are pending at
-/// the consumer.
+/// Adds XCLAIM as an effect, which makes the entries pending for the consumer. An entry is its ID,
+/// its delivery time in unix ms and its number of deliveries.
 pub(super) fn log_claims(
     cx: &mut Cx,
     key: &[u8],
@@ -40,7 +41,7 @@ pub(super) fn log_claims(
     }
 }
 
-/// Adds XGROUP SETID as an effect.
+/// Adds XGROUP SETID as an effect: the group's last-delivered ID, and its number of read entries.
 pub(super) fn log_group(cx: &mut Cx, key: &[u8], group: &[u8], last: Id, read: Option<u64>) {
     if !cx.is_logged() {
         return;

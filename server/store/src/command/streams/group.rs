@@ -32,7 +32,7 @@ pub(super) static SUBCOMMANDS: &[Command] = &[
         .access(&["RW delete"])
         .doc(
             "5.0.0",
-            "O(N) where N is the number of its pending entries.",
+            "O(N) where N is the number of the consumer's pending entries.",
             "Deletes a consumer from a consumer group.",
         )
         .syntax("key group consumer"),
@@ -59,13 +59,13 @@ pub(super) static SUBCOMMANDS: &[Command] = &[
         ),
     row("setlease", -5, GROW, lease::set_lease)
         .syntax("key group milliseconds [limit: MAXDELIVERIES count DEADLETTER stream:key1]")
-        // The stream, and that of its dead letters.
+        // The keys are the stream and the dead-letter stream.
         .keys(2, 8, 6)
         .access(&["RW access delete", "RW insert"])
         .doc(
             "7.2.0",
             "O(N*log(N)) where N is the number of the group's pending entries.",
-            "Sets the time after which an entry that was not acknowledged is delivered again.",
+            "Sets the time after which an unacknowledged entry is delivered again.",
         ),
 ];
 
@@ -118,7 +118,7 @@ impl Options {
     }
 }
 
-/// Finds the stream.
+/// Finds the stream, or returns the error of a missing key.
 fn stream_of(cx: &mut Cx, key: &[u8]) -> Result<(Place, RecordId), Error> {
     let (place, found) = cx.seek_as::<Stream>(key)?;
     Ok((place, found.ok_or(NO_KEY)?))
@@ -133,7 +133,7 @@ pub(super) fn stream_with(cx: &mut Cx, args: Args) -> Result<(Place, RecordId), 
     Ok((place, record))
 }
 
-/// The error of a key without the group.
+/// The error of a stream that lacks the group in `args`.
 pub(super) fn no_such_group(args: Args) -> Error {
     no_group(&[
         b"No such consumer group '",
@@ -208,7 +208,7 @@ fn destroy(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     cx.edit::<Stream>(place, record)?.remove_group(&args[3]);
     cx.turn
         .commit_group(cx.db, &args[2], Some("xgroup-destroy"), 1);
-    // Its blocked consumers get an error.
+    // Clients that are blocked in XREADGROUP on the group get an error.
     cx.turn.note_ready(cx.db, &args[2]);
     reply.int(1);
     Ok(())

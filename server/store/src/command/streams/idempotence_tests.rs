@@ -1,4 +1,5 @@
-//! XADD's IDMP and IDMPAUTO, XCFGSET and XIDMPRECORD, by the documentation and the tests of Redis 8.6: redis-server 7.0 lacks them.
+//! Tests of XADD's IDMP and IDMPAUTO, XCFGSET and XIDMPRECORD, after the documentation and the
+//! tests of Redis 8.6 (redis-server 7.0 lacks these commands).
 
 use crate::command::testing::Fixture;
 
@@ -33,10 +34,10 @@ fn a_message_is_added_once_for_each_producer() {
         "$9 1000001-1"
     );
     assert_eq!(kept(&mut f, "s"), ":100:100:2:3:3:1");
-    // The entry is not needed any more.
+    // A duplicate is found after its entry was deleted.
     f.run("XDEL s 1000000-0");
     assert_eq!(f.run("XADD s IDMP p a * f 1"), first);
-    // Words that are IDs or options are names too.
+    // A name may look like an ID or an option.
     assert_eq!(f.run("XADD s IDMP * * * f 1"), "$9 1000001-2");
     assert_eq!(f.run("XADD s IDMP * * * f 1"), "$9 1000001-2");
     assert_eq!(f.run("XADD s IDMPAUTO IDMP * f 1"), "$9 1000001-3");
@@ -45,7 +46,7 @@ fn a_message_is_added_once_for_each_producer() {
 }
 
 #[test]
-fn without_a_name_the_fields_in_any_order_are_the_message() {
+fn idmpauto_names_a_message_by_its_fields_in_any_order() {
     let mut f = Fixture::new();
     let first = f.run("XADD s IDMPAUTO p * a 1 b 2 b 3");
     assert_eq!(f.run("XADD s IDMPAUTO p * b 3 a 1 b 2"), first);
@@ -65,7 +66,7 @@ fn without_a_name_the_fields_in_any_order_are_the_message() {
 }
 
 #[test]
-fn errors_are_those_of_redis() {
+fn errors_match_redis() {
     let mut f = Fixture::new();
     f.run("SET string v");
     f.run("XADD s * f v");
@@ -151,7 +152,7 @@ fn errors_are_those_of_redis() {
 }
 
 #[test]
-fn messages_end_with_their_time_or_number() {
+fn messages_are_forgotten_by_age_and_number() {
     let mut f = Fixture::new();
     f.run("XADD s * f v");
     assert_eq!(f.run("XCFGSET s IDMP-MAXSIZE 2 IDMP-DURATION 10"), "+OK");
@@ -176,10 +177,10 @@ fn messages_end_with_their_time_or_number() {
     );
     f.expire();
     assert_eq!(kept(&mut f, "s"), ":10:2:1:1:6:2");
-    // The timer drops what nobody sends again.
+    // The timer removes messages after their duration.
     f.jump(1_030_000);
     assert_eq!(kept(&mut f, "s"), ":10:2:0:0:6:2");
-    // Many are dropped in steps.
+    // The timer removes a large number of messages in steps.
     f.run("XCFGSET s IDMP-MAXSIZE 10000");
     for n in 0..9_000 {
         f.run(&format!("XADD s IDMP p {n} * f v"));
@@ -190,7 +191,7 @@ fn messages_end_with_their_time_or_number() {
 }
 
 #[test]
-fn only_other_settings_forget_messages() {
+fn only_changed_settings_clear_messages() {
     let mut f = Fixture::new();
     let first = f.run("XADD s IDMP p a * f v");
     f.run("XCFGSET s IDMP-DURATION 100 IDMP-MAXSIZE 100");
@@ -201,7 +202,7 @@ fn only_other_settings_forget_messages() {
 }
 
 #[test]
-fn messages_survive_whatever_moves_a_stream() {
+fn messages_survive_copies_moves_and_snapshots() {
     let mut f = Fixture::sharded(8);
     f.run("XADD s IDMP p a * f 1");
     f.run("XCFGSET s IDMP-DURATION 50");
@@ -228,7 +229,7 @@ fn messages_survive_whatever_moves_a_stream() {
             );
         }
     }
-    // Their timers are armed.
+    // The timers of all copies are armed.
     f.jump(1_051_000);
     for (db, key) in [(0, "copied"), (0, "renamed"), (1, "moved"), (0, "restored")] {
         f.db = db;
@@ -236,7 +237,7 @@ fn messages_survive_whatever_moves_a_stream() {
     }
 }
 
-/// A replica and a start get the same entries and messages, and count the same duplicates.
+/// A replay of the log leads to the same entries and messages, and counts the same duplicates.
 #[test]
 fn the_log_replays_to_the_same_messages() {
     let (mut f, mut replica) = (Fixture::new(), Fixture::new());
@@ -263,7 +264,7 @@ fn the_log_replays_to_the_same_messages() {
         assert_eq!(f.run(read), replica.run(read));
     }
     assert_eq!(kept(&mut f, "s"), ":100:3:1:1:6:3");
-    // A duplicate that the replica has forgotten adds nothing there.
+    // The replica adds no entry for a duplicate whose message it has forgotten.
     f.run("XADD s IDMP q b * f 9");
     replica.advance(1_000_000);
     let (log, len) = (f.take_log(), replica.run("XLEN s"));

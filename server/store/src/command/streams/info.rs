@@ -139,7 +139,7 @@ fn stream(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     reply.map(if full.is_some() { 9 } else { 10 } + more + idempotent);
     named_int(reply, "length", stream.len() as i64);
     named_int(reply, "radix-tree-keys", stream.blocks() as i64);
-    // There is no tree here; a program can only compare the number with that of keys.
+    // Entries are in blocks and not in a radix tree, so the number of nodes is one above the keys.
     named_int(reply, "radix-tree-nodes", stream.blocks() as i64 + 1);
     named_id(reply, "last-generated-id", stream.last_id());
     named_id(reply, "max-deleted-entry-id", stream.max_deleted());
@@ -179,7 +179,7 @@ fn lease_pairs(group: &Group) -> usize {
     lease.map_or(0, |lease| 1 + 2 * usize::from(lease.dead_letter.is_some()))
 }
 
-/// Writes the lease of a group that has one, behind what clients expect.
+/// Writes the group's lease, if it has one, after Redis's fields.
 fn reply_lease(reply: &mut Reply, group: &Group) {
     let Some(lease) = group.lease() else { return };
     named_int(reply, "lease", lease.ms as i64);
@@ -190,7 +190,7 @@ fn reply_lease(reply: &mut Reply, group: &Group) {
     }
 }
 
-/// Writes the retention of a stream that has one, behind what clients expect.
+/// Writes the stream's retention, if it has one, after Redis's fields.
 fn reply_retention(reply: &mut Reply, stream: &Stream) {
     let Some(retention) = stream.retention() else {
         return;
@@ -201,7 +201,7 @@ fn reply_retention(reply: &mut Reply, stream: &Stream) {
     }
 }
 
-/// Writes what a stream keeps about the messages of producers, if there ever was one or a setting.
+/// Writes the settings and counts of idempotent additions, if the stream has ever used them.
 fn reply_idempotence(reply: &mut Reply, stream: &Stream) {
     let Some(kept) = stream.idempotence() else {
         return;

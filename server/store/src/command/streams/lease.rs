@@ -1,8 +1,10 @@
-//! XGROUP SETLEASE: the time that a consumer of a group has for an entry, a command of our own.
+//! XGROUP SETLEASE, which Redis does not have: sets a group's *lease*, the time in which a consumer
+//! must acknowledge an entry that it was delivered.
 //!
-//! A lease counts from the last delivery of an entry, so it also holds for entries that are pending already. When it ends, the next
-//! XREADGROUP with `>` takes the entry over (`redeliver`), and after the last delivery it goes to the dead-letter stream
-//! (`crate::turn::streams`).
+//! A lease begins at the last delivery of an entry, so a new lease also holds for entries that are
+//! already pending. When the lease of an entry ends, the next XREADGROUP with `>` delivers the
+//! entry again (`redeliver`). After MAXDELIVERIES deliveries, the server moves the entry to the
+//! dead-letter stream instead (`crate::turn::streams`).
 
 use punctual_resp::{Args, Reply};
 

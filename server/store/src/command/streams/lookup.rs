@@ -1,5 +1,6 @@
-//! Look-ups of streams. Every handler that reads or changes entries finds its stream here, so none sees an entry that is too old
-//! (XRETAIN): such entries leave first, or are hidden while the turn is frozen.
+//! Look-ups of streams. Every handler that reads or changes entries finds its stream here, so that
+//! no handler sees an entry older than the stream's retention (XRETAIN). A look-up removes such
+//! entries, or hides them while the turn is frozen (may not expire entries).
 
 use crate::error::Error;
 use crate::keyspace::records::Id as RecordId;
@@ -8,7 +9,8 @@ use crate::turn::cx::Place;
 use crate::value::stream::{Id, Stream};
 
 impl Cx<'_, '_> {
-    /// Removes the entries of a stream that are too old, unless the turn is frozen. O(1) if there are none.
+    /// Removes the entries of a stream that are too old, unless the turn is frozen. O(1) if no
+    /// entry is too old.
     ///
     /// # Errors
     /// [`Error::WrongType`] if the value has another type.

@@ -1,5 +1,5 @@
-//! Random consumers of a group with a lease, on a clock that only the test moves, against a model that knows what each read must
-//! return. Consumers crash: they forget what they were given.
+//! Compares a group with a lease to a model that computes the reply of each read. Random consumers
+//! read, acknowledge and crash (forget their entries), and only the test moves the clock.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ struct Held {
     deliveries: u32,
 }
 
-/// What the group must do.
+/// The expected state of the group.
 #[derive(Default)]
 struct Model {
     added: u64,
@@ -29,7 +29,8 @@ struct Model {
 }
 
 impl Model {
-    /// Returns what a consumer must get with XREADGROUP: entries that it takes over in the order of their deliveries, then new ones.
+    /// Returns the IDs that XREADGROUP must deliver: entries whose lease has ended, in the order of
+    /// their deliveries, and then new entries.
     fn deliver(&mut self, now: u64, consumer: usize, count: usize, claim: Option<u64>) -> Vec<u64> {
         let lapsed = |held: &Held| held.at_ms + LEASE_MS <= now;
         let idle = |held: &Held| claim.is_some_and(|ms| held.at_ms + ms <= now);
@@ -62,7 +63,7 @@ impl Model {
         ids
     }
 
-    /// Moves what is due to the dead-letter stream, in the order of the deliveries.
+    /// Moves due entries to the dead-letter stream, in the order of their deliveries.
     fn expire(&mut self, now: u64) {
         let mut due: Vec<(u64, u64)> = self
             .held
@@ -108,7 +109,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A group, its model, and what each consumer believes to have.
+/// A group, its model, and the entries that each consumer remembers.
 struct Run {
     fixture: Fixture,
     model: Model,
@@ -169,7 +170,7 @@ impl Run {
                     return;
                 }
                 let id = given.swap_remove(pick % given.len());
-                // Whoever has it now, the acknowledgement counts; once.
+                // An acknowledgement counts once, also if another consumer has the entry now.
                 let counts = self.model.held.remove(&id).is_some();
                 let reply = self.fixture.run(&format!("XACK s g {id}-7"));
                 assert_eq!(reply, format!(":{}", u8::from(counts)));
@@ -270,9 +271,9 @@ impl Run {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(120))]
 
-    /// Nothing is lost, early, late, or delivered again after it was acknowledged.
+    /// No entry is lost, delivered early or late, or delivered again after its acknowledgement.
     #[test]
-    fn a_group_with_a_lease_does_what_its_model_does(
+    fn a_group_with_a_lease_matches_its_model(
         steps in proptest::collection::vec(step(), 1..250),
         shards in prop_oneof![Just(1usize), Just(4)],
     ) {

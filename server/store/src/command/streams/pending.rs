@@ -33,7 +33,7 @@ pub(super) fn xack(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Err
     Ok(())
 }
 
-/// A range of pending entries.
+/// A range of pending entries, as the arguments of XPENDING name it.
 struct Range<'a> {
     idle_ms: i64,
     start: Id,
@@ -155,7 +155,7 @@ fn reply_pending(reply: &mut Reply, group: &Group, entry: &Pending, idle_ms: i64
     reply_id(reply, entry.id);
     reply.bulk(consumer);
     reply.int(match consumer {
-        // Released by XNACK: as in Redis 8.8.
+        // XNACK has released the entry; Redis 8.8 shows -1.
         NOBODY if entry.delivered_ms == 0 => -1,
         _ => idle_ms.max(0),
     });

@@ -1,7 +1,8 @@
 //! XREAD and XREADGROUP.
 //!
-//! Both look at all keys before they change anything. A client that waits runs the command again; `$` is the last ID when it
-//! begins to wait.
+//! Both commands look up all keys before they change a stream. If no stream has entries, the client
+//! may wait, and its command runs again when a key has changed. The wait replaces `$` by the
+//! stream's last ID at its start.
 
 use std::ops::Range;
 
@@ -22,27 +23,28 @@ use crate::turn::cx::Place;
 use crate::value::stream::{Id, Pending, Stream};
 
 /// The options of a read.
-struct Asked<'a> {
+struct Options<'a> {
     /// Maximum number of entries of each stream.
     count: usize,
     /// Maximum number of entries of all streams (Redis 8.10).
     max_count: usize,
-    /// Waits if there are no entries, until this time if there is one.
+    /// BLOCK: waits if no stream has entries. The inner value is the end of the wait in unix ms, or
+    /// `None` for a wait without end.
     block: Option<Option<u64>>,
     no_ack: bool,
-    /// Takes over pending entries that have been idle for this number of ms.
+    /// CLAIM: also takes over pending entries that have been idle for this number of ms.
     claim: Option<u64>,
     /// Names of group and consumer.
     group: Option<(&'a [u8], &'a [u8])>,
     keys: Range<usize>,
 }
 
-/// What is read of a stream.
+/// The entries of a stream that a command reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum From {
-    /// Entries behind this ID; of a group: the consumer's pending ones.
+    /// Entries with greater IDs; in XREADGROUP, only the consumer's pending entries.
     After(Id),
-    /// What the group has not read.
+    /// `>`: the entries that the group has not read.
     Unread,
 }
 
@@ -56,8 +58,8 @@ struct Source<'a> {
 type Sources<'a> = SmallVec<[Source<'a>; 4]>;
 
 pub(super) fn xread(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
-    let asked = Asked::parse(cx, args, false)?;
-    let sources = sources(cx, args, &asked)?;
+    let options = Options::parse(cx, args, false)?;
+    let sources = sources(cx, args, &options)?;
     recount(cx, &sources);
     let now = cx.now();
     let mut ready: SmallVec<[&Source<'_>; 4]> = SmallVec::new();
@@ -69,11 +71,11 @@ pub(super) fn xread(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Er
         }
     }
     if ready.is_empty() {
-        return wait(cx, args, &asked, &sources, reply);
+        return wait(cx, args, &options, &sources, reply);
     }
-    // Each stream that is ready has an entry.
-    ready.truncate(asked.max_count);
-    let mut left = asked.max_count;
+    // Each ready stream has at least one entry, so MAXCOUNT also limits their number.
+    ready.truncate(options.max_count);
+    let mut left = options.max_count;
     let mut failed = Ok(());
     Deferred::headed(reply, ready.len(), announce_streams, |reply| {
         let mut served = 0;
@@ -93,7 +95,7 @@ pub(super) fn xread(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Er
             let floor = stream.floor(now).unwrap_or(Id::MIN);
             let start = after.next().map(|start| start.max(floor));
             let entries = start.map(|start| stream.range(start, Id::MAX));
-            let count = asked.count.min(left);
+            let count = options.count.min(left);
             let expected = count.min(stream.len() as usize);
             left -= reply_entries(reply, expected, entries.into_iter().flatten().take(count));
             served += 1;
@@ -104,30 +106,30 @@ pub(super) fn xread(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Er
 }
 
 pub(super) fn xreadgroup(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
-    let asked = Asked::parse(cx, args, true)?;
-    let Some((group, consumer)) = asked.group else {
+    let options = Options::parse(cx, args, true)?;
+    let Some((group, consumer)) = options.group else {
         return Err(Error::fixed("ERR Missing GROUP option for XREADGROUP"));
     };
-    let sources = sources(cx, args, &asked)?;
+    let sources = sources(cx, args, &options)?;
     recount(cx, &sources);
     let now_ms = cx.now().read_ms();
     let start = reply.len();
     let mut failed = Ok(());
     let served = Deferred::headed(reply, sources.len(), announce_streams, |reply| {
-        let (mut served, mut left) = (0, asked.max_count);
+        let (mut served, mut left) = (0, options.max_count);
         for source in &sources {
             let mut reader = Reader {
                 cx,
                 group,
                 consumer,
                 now_ms,
-                count: asked.count.min(left),
-                claim: asked.claim,
+                count: options.count.min(left),
+                claim: options.claim,
             };
             if left == 0 {
                 break;
             }
-            match reader.read(source, asked.no_ack, reply) {
+            match reader.read(source, options.no_ack, reply) {
                 Ok(found) => {
                     served += usize::from(found.is_some());
                     left -= found.unwrap_or(0);
@@ -140,14 +142,14 @@ pub(super) fn xreadgroup(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(
     failed?;
     if served == 0 {
         reply.truncate(start);
-        return wait(cx, args, &asked, &sources, reply);
+        return wait(cx, args, &options, &sources, reply);
     }
     Ok(())
 }
 
-impl<'a> Asked<'a> {
+impl<'a> Options<'a> {
     fn parse(cx: &Cx, args: Args<'a>, of_group: bool) -> Result<Self, Error> {
-        let mut asked = Self {
+        let mut options = Self {
             count: usize::MAX,
             max_count: usize::MAX,
             block: None,
@@ -161,16 +163,16 @@ impl<'a> Asked<'a> {
             let (arg, more) = (args.at(at), args.len() - 1 - at);
             if is(arg, "BLOCK") && more > 0 {
                 at += 1;
-                asked.block = Some(block_deadline(cx.now(), &args[at])?);
+                options.block = Some(block_deadline(cx.now(), &args[at])?);
             } else if is(arg, "COUNT") && more > 0 {
                 at += 1;
-                asked.count = match int(&args[at])? {
+                options.count = match int(&args[at])? {
                     ..=0 => usize::MAX,
                     count => count as usize,
                 };
             } else if is(arg, "MAXCOUNT") && more > 0 {
                 at += 1;
-                asked.max_count = match int(&args[at])? {
+                options.max_count = match int(&args[at])? {
                     ..=0 => return Err(Error::fixed("ERR MAXCOUNT must be a positive integer")),
                     count => count as usize,
                 };
@@ -180,7 +182,7 @@ impl<'a> Asked<'a> {
                         "ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified.",
                     ));
                 }
-                asked.keys = at + 1..at + 1 + more / 2;
+                options.keys = at + 1..at + 1 + more / 2;
                 break;
             } else if is(arg, "GROUP") && more > 1 {
                 if !of_group {
@@ -188,7 +190,7 @@ impl<'a> Asked<'a> {
                         "ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead.",
                     ));
                 }
-                asked.group = Some((args.at(at + 1), args.at(at + 2)));
+                options.group = Some((args.at(at + 1), args.at(at + 2)));
                 at += 2;
             } else if is(arg, "CLAIM") && more > 0 {
                 if !of_group {
@@ -197,36 +199,36 @@ impl<'a> Asked<'a> {
                     ));
                 }
                 at += 1;
-                asked.claim = Some(min_idle(args, at)?);
+                options.claim = Some(min_idle(args, at)?);
             } else if is(arg, "NOACK") {
                 if !of_group {
                     return Err(Error::fixed(
                         "ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead.",
                     ));
                 }
-                asked.no_ack = true;
+                options.no_ack = true;
             } else {
                 return Err(Error::Syntax);
             }
             at += 1;
         }
-        if asked.keys.is_empty() {
+        if options.keys.is_empty() {
             return Err(Error::Syntax);
         }
-        if asked.count != usize::MAX && asked.max_count < asked.count {
+        if options.count != usize::MAX && options.max_count < options.count {
             return Err(Error::fixed(
                 "ERR MAXCOUNT must be greater than or equal to COUNT",
             ));
         }
-        Ok(asked)
+        Ok(options)
     }
 }
 
-/// Looks at all keys, their groups and IDs.
-fn sources<'a>(cx: &mut Cx, args: Args<'a>, asked: &Asked<'_>) -> Result<Sources<'a>, Error> {
+/// Looks up all keys, checks their groups, and parses their IDs.
+fn sources<'a>(cx: &mut Cx, args: Args<'a>, options: &Options<'_>) -> Result<Sources<'a>, Error> {
     let mut sources = Sources::new();
-    for at in asked.keys.clone() {
-        let (key, from) = (args.at(at), args.at(at + asked.keys.len()));
+    for at in options.keys.clone() {
+        let (key, from) = (args.at(at), args.at(at + options.keys.len()));
         let (place, record) = cx.seek_to_read(key);
         let stream = match record {
             Some(record) => {
@@ -235,7 +237,7 @@ fn sources<'a>(cx: &mut Cx, args: Args<'a>, asked: &Asked<'_>) -> Result<Sources
             }
             None => None,
         };
-        if let Some((group, _)) = asked.group
+        if let Some((group, _)) = options.group
             && stream.and_then(|stream| stream.group(group)).is_none()
         {
             return Err(no_group(&[
@@ -246,7 +248,7 @@ fn sources<'a>(cx: &mut Cx, args: Args<'a>, asked: &Asked<'_>) -> Result<Sources
                 b"' in XREADGROUP with GROUP option",
             ]));
         }
-        let from = match (c_string(from), asked.group) {
+        let from = match (c_string(from), options.group) {
             (b"$", None) => From::After(stream.map_or(Id::MIN, Stream::last_id)),
             (b"$", Some(_)) => {
                 return Err(Error::fixed(
@@ -271,7 +273,7 @@ fn sources<'a>(cx: &mut Cx, args: Args<'a>, asked: &Asked<'_>) -> Result<Sources
             }
             _ => match id(from)? {
                 // Redis takes the greatest ID for `>`.
-                Id::MAX if asked.group.is_some() => From::Unread,
+                Id::MAX if options.group.is_some() => From::Unread,
                 after => From::After(after),
             },
         };
@@ -281,7 +283,7 @@ fn sources<'a>(cx: &mut Cx, args: Args<'a>, asked: &Asked<'_>) -> Result<Sources
     Ok(sources)
 }
 
-/// Counts the second look-up of each key that Redis makes.
+/// Counts the second look-up that Redis makes of each key, in the hits and misses.
 fn recount(cx: &mut Cx, sources: &[Source<'_>]) {
     for source in sources {
         match source.found {
@@ -294,47 +296,47 @@ fn recount(cx: &mut Cx, sources: &[Source<'_>]) {
     }
 }
 
-/// Waits, if the client wants to and may, or replies that there is nothing.
+/// Requests a wait if the command has BLOCK and the client may wait. Otherwise replies null.
 fn wait(
     cx: &mut Cx,
     args: Args,
-    asked: &Asked<'_>,
+    options: &Options<'_>,
     sources: &Sources<'_>,
     reply: &mut Reply,
 ) -> Result<(), Error> {
-    let Some(deadline_ms) = asked.block.filter(|_| cx.turn.may_wait()) else {
+    let Some(deadline_ms) = options.block.filter(|_| cx.turn.may_wait()) else {
         reply.null_array();
         return Ok(());
     };
-    let behind = |source: &Source<'_>| match source.from {
+    let read_after = |source: &Source<'_>| match source.from {
         From::After(id) => id,
         From::Unread => Id::MAX,
     };
-    let wants = match asked.group {
-        Some((group, _)) => Wants::Group(group.into(), asked.claim),
-        None => Wants::Entries(sources.iter().map(behind).collect()),
+    let wants = match options.group {
+        Some((group, _)) => Wants::Group(group.into(), options.claim),
+        None => Wants::Entries(sources.iter().map(read_after).collect()),
     };
-    if let (Some((group, _)), Some(idle_ms)) = (asked.group, asked.claim) {
+    if let (Some((group, _)), Some(idle_ms)) = (options.group, options.claim) {
         for source in sources {
             if let (Some((place, record)), From::Unread) = (source.found, source.from) {
                 cx.db_at(place).expect_claims(record, group, idle_ms);
             }
         }
     }
-    let ids = asked.keys.end..;
+    let ids = options.keys.end..;
     let resolved = ids
         .zip(sources)
         .filter(|(at, _)| matches!(c_string(args.at(*at)), b"$" | b"+"));
     cx.turn.wait = Some(Wait {
         resolved: resolved
-            .map(|(at, source)| (at, behind(source).text()))
+            .map(|(at, source)| (at, read_after(source).text()))
             .collect(),
-        ..Wait::new(wants, asked.keys.clone(), deadline_ms)
+        ..Wait::new(wants, options.keys.clone(), deadline_ms)
     });
     Ok(())
 }
 
-/// Announces pairs of keys and entries.
+/// Writes the header of `count` pairs of a key and its entries.
 fn announce_streams(reply: &mut Reply, count: usize) {
     match reply.protocol() {
         Protocol::Resp2 => reply.array(count),
@@ -349,7 +351,7 @@ fn begin_stream(reply: &mut Reply, key: &[u8]) {
     reply.bulk(key);
 }
 
-/// A consumer that reads a stream.
+/// An XREADGROUP of one stream for a consumer.
 pub(super) struct Reader<'r, 't, 's> {
     pub(super) cx: &'r mut Cx<'t, 's>,
     pub(super) group: &'r [u8],
@@ -360,7 +362,7 @@ pub(super) struct Reader<'r, 't, 's> {
 }
 
 impl Reader<'_, '_, '_> {
-    /// Reads a stream. Returns the number of entries, `None` if there is nothing to reply.
+    /// Reads a stream. Returns the number of entries in the reply, or `None` if it wrote no reply.
     fn read(
         &mut self,
         source: &Source<'_>,
@@ -413,8 +415,8 @@ impl Reader<'_, '_, '_> {
         Ok(Some(count))
     }
 
-    /// Replies with entries that the consumer takes over, and with those that the group has not read. Assigns them to the consumer.
-    /// Returns their number.
+    /// Replies with the pending entries that the consumer takes over, and then with the entries
+    /// that the group has not read. Assigns them to the consumer. Returns the number of entries.
     fn deliver(
         &mut self,
         key: &[u8],
@@ -475,13 +477,15 @@ impl Reader<'_, '_, '_> {
         Ok(taken + ids.len())
     }
 
-    /// Returns whether there may be entries to take over. O(log groups).
+    /// Returns whether the group has a timeline, without which no lease can have ended. O(log
+    /// groups).
     fn has_timeline(&mut self, place: Place, record: RecordId) -> Result<bool, Error> {
         let group = self.cx.view::<Stream>(place, record)?.group(self.group);
         Ok(group.is_some_and(|group| group.timeline().is_some()))
     }
 
-    /// Replies with pending entries of the consumer, and counts their delivery. Returns their number.
+    /// Replies with the consumer's pending entries after an ID, and counts a delivery of each.
+    /// Returns the number of entries.
     fn history(
         &mut self,
         key: &[u8],

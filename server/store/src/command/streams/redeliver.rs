@@ -1,10 +1,12 @@
-//! Pending entries that XREADGROUP takes over before it reads new ones: those whose lease has ended (XGROUP SETLEASE), and with
-//! `CLAIM min-idle` (Redis 8.4) those that have been idle for that long.
+//! Pending entries that XREADGROUP with `>` delivers again before new entries: entries whose lease
+//! has ended (XGROUP SETLEASE), and with `CLAIM min-idle` (Redis 8.4) entries that have been idle
+//! for at least that time.
 //!
-//! As in 8.4: they come in the order of their deliveries and count towards COUNT; NOACK does not apply to them; with CLAIM each entry
-//! of the reply has the time since its last delivery and the number of its deliveries before this one, which are 0
-//! for a new entry. CLAIM means nothing for an ID other than `>`. The effect of a take-over is XCLAIM. A pending entry that was deleted from
-//! the stream stops to be pending, as with XAUTOCLAIM.
+//! As in Redis 8.4, the entries come in the order of their last deliveries and count towards COUNT,
+//! and NOACK does not apply to them. With CLAIM, each entry of the reply also has the time since
+//! its last delivery and the number of its earlier deliveries; both are 0 for a new entry. CLAIM
+//! has no effect for an ID other than `>`. The effect of a take-over is XCLAIM. A pending entry
+//! that was deleted from the stream is acknowledged, as with XAUTOCLAIM.
 
 use punctual_resp::{Args, Reply};
 use smallvec::SmallVec;
@@ -24,7 +26,8 @@ pub(super) fn min_idle(args: Args, at: usize) -> Result<u64, Error> {
     u64::try_from(ms).map_err(|_| Error::fixed("ERR min-idle-time must be a positive integer"))
 }
 
-/// Writes an entry; with CLAIM also the time since its last delivery in ms, and the number of deliveries.
+/// Writes an entry; with CLAIM also the time in ms since its last delivery, and the number of its
+/// earlier deliveries.
 pub(super) fn reply_delivered(
     reply: &mut Reply,
     entry: &punctual_rdb::stream::Entry<'_>,
@@ -41,7 +44,8 @@ pub(super) fn reply_delivered(
 }
 
 impl Reader<'_, '_, '_> {
-    /// Replies with pending entries that the consumer takes over. Returns their number.
+    /// Replies with pending entries and assigns them to the consumer. Returns the number of
+    /// entries.
     pub(super) fn take_over(
         &mut self,
         key: &[u8],
@@ -124,7 +128,7 @@ impl Reader<'_, '_, '_> {
     }
 }
 
-/// Writes an ID and the fields of an entry that was deleted.
+/// Writes the ID of a deleted entry, and a null array in place of its fields.
 pub(super) fn reply_deleted(reply: &mut Reply, id: Id) {
     reply.array(2);
     reply_id(reply, id);

@@ -1,6 +1,8 @@
-//! XDELEX, XACKDEL (Redis 8.2) and XNACK (8.8), and what XADD and XTRIM do with references to the entries that they remove.
+//! XDELEX, XACKDEL (Redis 8.2) and XNACK (8.8), and the trims of XADD and XTRIM. A *reference* to
+//! an entry is its place among the pending entries of a consumer group. KEEPREF, DELREF and ACKED
+//! say what a deletion does with references ([`References`]).
 //!
-//! Effects are commands of Redis 7: XDEL, XACK, XTRIM and XCLAIM.
+//! The effects are commands that Redis 7 has: XDEL, XACK, XTRIM and XCLAIM.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +18,7 @@ use crate::events::Classes;
 use crate::turn::Cx;
 use crate::value::stream::{Group, Id, Pending, Stream, Trim};
 
-/// Outcome for an ID, as in the reply.
+/// Outcomes for an ID, as numbers of the reply.
 const UNKNOWN: i64 = -1;
 const DELETED: i64 = 1;
 const KEPT: i64 = 2;
@@ -56,7 +58,7 @@ fn reply_outcomes(reply: &mut Reply, outcomes: &[i64]) {
     outcomes.iter().for_each(|outcome| reply.int(*outcome));
 }
 
-/// What a command has removed.
+/// The entries that a command has deleted, and the IDs that it has acknowledged by group.
 #[derive(Default)]
 struct Removed {
     deleted: Vec<Id>,
@@ -68,7 +70,7 @@ impl Removed {
         self.acknowledged.entry(group.into()).or_default().push(id);
     }
 
-    /// Deletes an entry as `references` says. Returns the outcome.
+    /// Deletes an entry, and treats its references as the option says. Returns the outcome.
     fn delete(&mut self, stream: &mut Stream, id: Id, references: References) -> i64 {
         if references == References::Acked && stream.is_referenced(id) {
             return KEPT;
@@ -85,7 +87,7 @@ impl Removed {
         DELETED
     }
 
-    /// Commits it, and sets the effects.
+    /// Commits the removals, and adds their effects.
     fn commit(&self, cx: &mut Cx, key: &[u8]) {
         let acknowledged: usize = self.acknowledged.values().map(Vec::len).sum();
         if acknowledged > 0 {
@@ -151,7 +153,7 @@ pub(super) fn xackdel(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), 
             }
             removed.acknowledge(name, *id);
             *outcome = match removed.delete(stream, *id, references) {
-                // The entry was deleted before.
+                // The entry was deleted before, and the acknowledgement counts.
                 UNKNOWN => DELETED,
                 outcome => outcome,
             };
@@ -167,14 +169,14 @@ pub(super) fn xackdel(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), 
 enum Count {
     /// SILENT: the last delivery does not count.
     Down,
-    /// FAIL: it counts.
+    /// FAIL: the last delivery counts.
     Keep,
-    /// FATAL and RETRYCOUNT.
+    /// FATAL and RETRYCOUNT: sets the number.
     Exactly(u32),
 }
 
 impl Count {
-    /// Returns the new number; `before` is `None` for an entry that was not pending.
+    /// Returns the new number of deliveries; `before` is `None` for an entry that was not pending.
     fn after(self, before: Option<u32>) -> u32 {
         match self {
             Self::Down => before.unwrap_or(0).saturating_sub(1),
@@ -226,7 +228,8 @@ fn parse_nack(args: Args) -> Result<(Count, SmallVec<[Id; 8]>, bool), Error> {
     Ok((count, ids, force))
 }
 
-/// Name of the consumer that has the entries which XNACK has released. Redis 8.8 shows it for entries without a consumer.
+/// Name of the consumer of released entries (XNACK). Redis 8.8 shows this name for entries without
+/// a consumer.
 pub(super) const NOBODY: &[u8] = b"";
 
 pub(super) fn xnack(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
@@ -268,7 +271,7 @@ pub(super) fn xnack(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Er
     let count = released.len() as u64;
     cx.turn.commit_group(cx.db, key, None, count);
     log_claims(cx, key, name, NOBODY, last, released.into_iter());
-    // Readers that wait for entries of other consumers get these at once.
+    // Clients that wait with CLAIM get the released entries at once.
     cx.turn.note_ready(cx.db, key);
     cx.rearm(place, record);
     Ok(())
@@ -280,17 +283,17 @@ fn nobody(group: &mut Group, now_ms: u64) -> u32 {
         .unwrap_or_else(|| group.add_consumer(NOBODY, now_ms))
 }
 
-/// What the trim of XADD or XTRIM has removed.
+/// The removals of a trim, of XADD or XTRIM.
 #[derive(Default)]
 pub(super) struct Trimmed {
-    /// Number of entries.
+    /// Number of removed entries.
     pub(super) count: u64,
-    /// The entries, if they went one by one, and the references that went too.
+    /// The entries, if ACKED selected them one by one, and the references that DELREF removed.
     removed: Removed,
 }
 
 impl Trimmed {
-    /// Trims a stream. Without groups there are no references, and they make no difference.
+    /// Trims a stream. A stream without groups has no references, so the option has no effect.
     pub(super) fn of(stream: &mut Stream, trim: Trim, references: References) -> Self {
         let mut trimmed = Self::default();
         if references == References::Acked && !stream.groups().is_empty() {
@@ -307,12 +310,12 @@ impl Trimmed {
         trimmed
     }
 
-    /// Adds what an XADD or XTRIM of Redis 7 would not do, as further effects.
+    /// Adds effects for the removals that XADD or XTRIM of Redis 7 would not make.
     pub(super) fn log(&self, cx: &mut Cx, key: &[u8]) {
         self.removed.log(cx, key);
     }
 
-    /// Returns whether the entries went one by one.
+    /// Returns whether ACKED selected entries one by one.
     pub(super) fn one_by_one(&self) -> bool {
         !self.removed.deleted.is_empty()
     }

@@ -1,6 +1,6 @@
 use crate::command::testing::Fixture;
 
-/// Entries 1-0 to 5-0; the group a has read all of them, b the first three.
+/// A stream with the entries 1-0 to 5-0; group a has read all entries, and group b the first three.
 fn filled() -> Fixture {
     let mut f = Fixture::sharded(2);
     for n in 1..=5 {
@@ -32,7 +32,7 @@ fn xdelex_follows_the_references() {
     assert_eq!(f.run("XDELEX s IDS 2 1-0 9-0"), "*2 :1 :-1");
     assert_eq!(f.events(), "xdel s");
     assert_eq!(pending(&mut f, "a"), "1-0 2-0 3-0 4-0 5-0");
-    // A dangling reference goes, although there is no entry.
+    // DELREF also removes references to an entry that no longer exists.
     assert_eq!(f.run("XDELEX s DELREF IDS 2 1-0 2-0"), "*2 :-1 :1");
     assert_eq!(pending(&mut f, "a"), "3-0 4-0 5-0");
     assert_eq!(pending(&mut f, "b"), "3-0");
@@ -44,7 +44,7 @@ fn xdelex_follows_the_references() {
     assert_eq!(f.run("XDELEX nothing IDS 1 1-0"), "*1 :-1");
     f.run("XADD alone 1-0 f v");
     assert_eq!(f.run("XDELEX alone ACKED IDS 2 1-0 1-0"), "*2 :1 :-1");
-    // As in 8.2, an ID that a group has yet to read is kept, whether there is an entry or not.
+    // As in Redis 8.2, an ID that a group has yet to read is kept, whether the entry exists or not.
     f.run("XGROUP CREATE alone a 1-0");
     let reply = f.run("XDELEX alone ACKED IDS 2 1-0 2-0");
     assert_eq!(reply, "*2 :-1 :2");
@@ -152,7 +152,7 @@ fn xnack_releases_entries() {
         f.run("XPENDING s b - + 9"),
         "*4 *4 $3 1-0 $0  :-1 :0 *4 $3 2-0 $0  :-1 :7 *4 $3 3-0 $0  :-1 :4294967295 *4 $3 5-0 $0  :-1 :0"
     );
-    // Anybody may claim them, whatever the idle time.
+    // Any consumer may claim released entries, with any idle time.
     assert_eq!(
         f.run("XAUTOCLAIM s b three 100000 - COUNT 1 JUSTID"),
         "*3 $3 2-0 *1 $3 1-0 *0"

@@ -1,4 +1,5 @@
-//! Replies of the family: IDs, entries, arrays whose length follows from their members.
+//! Writers of stream replies: IDs, entries, and arrays whose length is known after their members
+//! are written.
 
 use punctual_rdb::stream::Entry;
 use punctual_resp::Reply;
@@ -49,11 +50,12 @@ pub(super) fn reply_entries<'s>(
     })
 }
 
-/// Headers that are written after what they announce.
+/// Writers of arrays that correct the length in the header after the members are written.
 pub(super) struct Deferred;
 
 impl Deferred {
-    /// Writes an array of the members that `write` writes, whose number it returns. `expected` only saves work.
+    /// Writes an array. `write` writes the members and returns their number. If it is `expected`,
+    /// the header needs no correction.
     pub(super) fn array(
         reply: &mut Reply,
         expected: usize,
@@ -62,7 +64,7 @@ impl Deferred {
         Self::headed(reply, expected, |reply, n| reply.array(n), write)
     }
 
-    /// As [`Deferred::array`], with another header.
+    /// Writes an array like [`Deferred::array`], with the header that `header` writes.
     pub(super) fn headed(
         reply: &mut Reply,
         expected: usize,
@@ -82,7 +84,8 @@ impl Deferred {
     }
 }
 
-/// The error of a command whose group does not exist. `about` has the names, quoted, and what Redis says between them.
+/// The error of a command whose group does not exist: NOGROUP and the parts of `about` in a row,
+/// which are Redis's words and the names.
 pub(super) fn no_group(about: &[&[u8]]) -> Error {
     let mut text = b"NOGROUP ".to_vec();
     about

@@ -1,6 +1,8 @@
-//! XRETAIN: retention of a stream's entries by age and number, a command of our own.
+//! XRETAIN, which Redis does not have: sets the maximum age and the maximum number of a stream's
+//! entries.
 //!
-//! The words are the effect: a redis-server does not know them, and its copy of the stream follows by the effects of each trim.
+//! The command itself is the effect of MAXAGE. A redis-server does not have the command. Its copy
+//! of the stream follows by the effects of each trim.
 
 use punctual_resp::{Args, Reply};
 
@@ -10,14 +12,14 @@ use crate::events::Classes;
 use crate::turn::Cx;
 use crate::value::stream::{Retention, Stream};
 
-/// What XRETAIN is to do.
-enum Order {
+/// An action of XRETAIN.
+enum Action {
     Set(Retention),
     Persist,
     Get,
 }
 
-impl Order {
+impl Action {
     fn parse(args: Args) -> Result<Self, Error> {
         let word = args.at(2);
         match args.len() {
@@ -44,13 +46,13 @@ impl Order {
 }
 
 pub(super) fn xretain(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
-    let order = Order::parse(args)?;
+    let action = Action::parse(args)?;
     let key = &args[1];
     let (place, found) = cx.seek_stream(key)?;
     let record = found.ok_or(Error::NoSuchKey)?;
     let before = cx.view::<Stream>(place, record)?.retention();
-    match order {
-        Order::Get => {
+    match action {
+        Action::Get => {
             match before {
                 None => reply.null(),
                 Some(retention) => {
@@ -66,7 +68,7 @@ pub(super) fn xretain(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), 
             }
             return Ok(());
         }
-        Order::Persist => {
+        Action::Persist => {
             if before.is_some() {
                 cx.edit::<Stream>(place, record)?.set_retention(None);
                 cx.rearm(place, record);
@@ -74,7 +76,7 @@ pub(super) fn xretain(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), 
             }
             reply.int(before.is_some().into());
         }
-        Order::Set(retention) => {
+        Action::Set(retention) => {
             cx.edit::<Stream>(place, record)?
                 .set_retention(Some(retention));
             cx.commit(key, Classes::STREAM, "xretain", 1);

@@ -101,7 +101,7 @@ fn streams_with_groups_survive_snapshots_and_dumps() {
             "XINFO STREAM none FULL",
             "XRANGE s - +",
         ]
-        // The files of 7.0 do not have it; it is `seen-time` then.
+        // Files of Redis 7.0 lack `active-time`; a load sets it to `seen-time`.
         .map(|line| {
             fixture
                 .run(line)
@@ -117,7 +117,7 @@ fn streams_with_groups_survive_snapshots_and_dumps() {
     assert_eq!(ask(&mut fixture), before);
 }
 
-/// MAXCOUNT (Redis 8.10) is for all streams, in their order, and COUNT for each.
+/// MAXCOUNT (Redis 8.10) limits all streams together, in their order, and COUNT limits each stream.
 #[test]
 fn max_count_limits_all_streams_together() {
     /// Returns the streams of a reply with the IDs of their entries.
@@ -126,7 +126,7 @@ fn max_count_limits_all_streams_together() {
         let shown = |word: &&str| word.starts_with('s') || word.contains('-');
         reply.split(' ').filter(shown).collect::<Vec<_>>().join(" ")
     }
-    // With several shards, a key that is not found among the arguments is not locked.
+    // With several shards, this also tests that the command finds and locks all of its keys.
     let mut f = Fixture::sharded(8);
     for key in ["s1", "s2", "s3"] {
         f.run(&format!("XGROUP CREATE {key} g 0 MKSTREAM"));
@@ -155,7 +155,7 @@ fn max_count_limits_all_streams_together() {
         read(&mut f, "XREAD MAXCOUNT 2 STREAMS s1 s2 s3 4-0 3-0 0"),
         "s2 4-0 s3 1-0"
     );
-    // What is not read is not delivered, and a consumer's pending entries count too.
+    // Entries over MAXCOUNT are not delivered, and a consumer's pending entries count towards it.
     f.run("XGROUP SETID s1 g 0");
     f.run("XGROUP SETID s2 g 0");
     f.run("XREADGROUP GROUP g c MAXCOUNT 5 STREAMS s1 s2 > >");

@@ -5,7 +5,7 @@ use crate::command::testing::Fixture;
 const NIL: &str = "*-1";
 
 #[test]
-fn entries_leave_at_their_age() {
+fn entries_are_removed_at_their_age() {
     let mut f = Fixture::new();
     f.run("XADD s 1000000-0 f 1");
     f.run("XADD s 1000005-0 f 2");
@@ -32,7 +32,8 @@ fn entries_leave_at_their_age() {
     );
     assert_eq!(f.run("EXISTS s"), ":1", "the stream stays");
     assert_eq!(f.stats.retained_out, 3);
-    // An entry with an ID in the future stays until then, an old one goes at once.
+    // An entry with an ID in the future stays until that time plus the age, and an entry that is
+    // too old is removed at once.
     assert_eq!(f.run("XADD s 1000105-5 f old"), "$9 1000105-5");
     f.run("XADD s 1005000-0 f new");
     f.jump(1_005_099);
@@ -143,7 +144,7 @@ fn an_entry_is_delivered_again_when_its_lease_ends() {
     );
     assert_eq!(f.run("XREADGROUP GROUP g b STREAMS s >"), NIL);
     f.advance(1);
-    // Acknowledged after its lease has ended, before another reader has it: it is done.
+    // An acknowledgement after the end of the lease, before the entry is delivered again, counts.
     assert_eq!(f.run("XACK s g 1-0"), ":1");
     assert_eq!(
         f.run("XREADGROUP GROUP g b STREAMS s >"),
@@ -153,7 +154,8 @@ fn an_entry_is_delivered_again_when_its_lease_ends() {
         f.run("XPENDING s g - + 9"),
         "*2 *4 $3 2-0 $1 b :0 :2 *4 $3 3-0 $1 b :1 :1"
     );
-    // Redis's acknowledgements are the group's: the first consumer may acknowledge what another one has now.
+    // As in Redis, XACK names no consumer: the first consumer may acknowledge an entry that another
+    // consumer has now.
     assert_eq!(f.run("XACK s g 2-0"), ":1");
     f.advance(999);
     assert_eq!(ids(&f.run("XREADGROUP GROUP g a STREAMS s >")), ["3-0"]);
@@ -208,7 +210,7 @@ fn claims_and_history_renew_a_lease() {
 }
 
 #[test]
-fn an_entry_goes_to_the_dead_letter_stream_after_its_last_delivery() {
+fn an_entry_moves_to_the_dead_letter_stream_after_its_last_delivery() {
     let mut f = leased("1000 MAXDELIVERIES 2 DEADLETTER dead");
     f.run("XREADGROUP GROUP g a COUNT 1 STREAMS s >");
     f.advance(1000);
@@ -282,7 +284,7 @@ fn wrong_leases_are_refused() {
 }
 
 #[test]
-fn settings_survive_whatever_moves_a_stream() {
+fn settings_survive_copies_moves_and_snapshots() {
     for shards in [1, 8] {
         let mut f = Fixture::sharded(shards);
         f.run("XADD s 1000000-0 f 1");
@@ -359,7 +361,7 @@ fn claim_takes_idle_entries_before_new_ones() {
         ["3-0"]
     );
     f.advance(1);
-    // In the order of delivery; NOACK does not apply.
+    // The entries come in the order of their deliveries, and NOACK does not apply.
     assert_eq!(
         f.run("XREADGROUP GROUP g c NOACK CLAIM 50 STREAMS s >"),
         "*1 *2 $1 s *2 *4 $3 1-0 *2 $1 f $1 1 :50 :3 *4 $3 2-0 *2 $1 f $1 2 :50 :2"

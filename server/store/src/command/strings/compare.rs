@@ -1,4 +1,5 @@
-//! Conditions on a key's current string, as in Redis 8.4: SET and DELEX with IFEQ and its relatives, and DIGEST.
+//! Conditions on a key's current string, as in Redis 8.4: the options IFEQ, IFNE, IFDEQ and IFDNE
+//! of SET and DELEX, and the command DIGEST.
 
 use punctual_resp::{Args, Reply};
 use twox_hash::XxHash3_64;
@@ -12,9 +13,9 @@ use crate::value::string::Str;
 /// A condition on the current string of a key.
 #[derive(Clone, Copy)]
 pub(super) struct Comparison {
-    /// Compares digests, else values.
+    /// Compares digests instead of values.
     digest: bool,
-    /// Holds if they are equal, else if they differ.
+    /// The condition holds for equality, and otherwise for a difference.
     equal: bool,
 }
 
@@ -36,7 +37,7 @@ impl Comparison {
         !self.equal
     }
 
-    /// Checks the operand before anything is looked up.
+    /// Checks the operand's format, which commands do before they look up the key.
     pub(super) fn check(self, operand: &[u8]) -> Result<(), Error> {
         if self.digest && (operand.len() != 16 || !operand.iter().all(u8::is_ascii_hexdigit)) {
             return Err(Error::fixed(

@@ -26,7 +26,7 @@ struct Options {
     saturate: bool,
     deadline: Option<DeadlineOption>,
     persist: bool,
-    /// Keep a deadline that the key has.
+    /// ENX: keeps an existing deadline.
     only_new_deadline: bool,
 }
 
@@ -222,7 +222,7 @@ fn increx_float(
     for number in [&text, &added.text()] {
         match reply.protocol() {
             Protocol::Resp2 => reply.bulk(number),
-            // As many digits as in RESP2.
+            // Writes the same digits as in RESP2.
             Protocol::Resp3 => {
                 reply.out().push(b',');
                 reply.out().extend_from_slice(number);
@@ -239,7 +239,7 @@ fn increx_float(
 /// Change of the deadline.
 struct Change {
     deadline: Option<u64>,
-    /// The deadline was given as a time, so it may have passed.
+    /// The option has an absolute time, which may have passed.
     absolute: bool,
     persist: bool,
     only_new: bool,

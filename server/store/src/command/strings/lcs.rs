@@ -1,7 +1,8 @@
 //! LCS: the longest common subsequence of two strings, by the table of Wagner and Fischer (1974).
 //!
-//! Only one row of lengths is in memory, and one bit per cell for the way back: a 32nd of Redis's table. The memory
-//! limit is Redis's, so both refuse the same strings.
+//! The memory holds one row of lengths, and one bit per cell for the way back, a 32nd of the size
+//! of Redis's table. The memory limit is the same as in Redis, so both servers refuse the same
+//! strings.
 
 use punctual_resp::{Args, Reply};
 
@@ -62,7 +63,8 @@ pub(super) fn lcs(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Erro
     if lens.iter().any(|&len| len >= u64::from(u32::MAX) - 1) {
         return Err(TOO_LONG);
     }
-    // The size of Redis's table of 32-bit lengths. Both factors are below 2^32, so the product cannot overflow.
+    // The size of Redis's table of 32-bit lengths. Both factors are below 2^32, so the product
+    // cannot overflow.
     let cells = (lens[0] + 1) * (lens[1] + 1);
     if cells > cx.store().string_max() / size_of::<u32>() as u64 {
         return Err(TOO_MUCH_MEMORY);
@@ -123,8 +125,9 @@ struct Table<'t> {
     a: &'t [u8],
     b: &'t [u8],
     len: u32,
-    /// Bit `i * b.len() + j`: the common subsequence of `a[..=i]` and `b[..=j]` is longer without `a[i]` than without
-    /// `b[j]`. Valid only where the two bytes differ. Empty if the way back is not needed.
+    /// Bit `i * b.len() + j`: the common subsequence of `a[..=i]` and `b[..=j]` is longer without
+    /// `a[i]` than without `b[j]`. Valid only where the two bytes differ. Empty if the way back is
+    /// not needed.
     shorten_a: Vec<u64>,
 }
 
@@ -133,7 +136,8 @@ impl<'t> Table<'t> {
     fn new(a: &'t [u8], b: &'t [u8], way_back: bool) -> Self {
         let bits = if way_back { a.len() * b.len() } else { 0 };
         let mut shorten_a = vec![0u64; bits.div_ceil(64)];
-        // row[j] is the length for a[..i] and b[..j]; entries after j still belong to the previous row.
+        // row[j] is the length for a[..i] and b[..j]; entries after j still belong to the previous
+        // row.
         let mut row = vec![0u32; b.len() + 1];
         for (i, &x) in a.iter().enumerate() {
             let mut diagonal = 0;

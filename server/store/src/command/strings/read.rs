@@ -46,8 +46,9 @@ pub(super) fn getrange(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(),
     Ok(())
 }
 
-/// Returns the bytes from `start` to `end`, both inclusive, negative positions from the end. As in Redis, positions
-/// before the first byte mean the first byte, except if both are negative and in the wrong order.
+/// Returns the bytes from `start` to `end`, both inclusive, negative positions from the end. As in
+/// Redis, positions before the first byte mean the first byte, except if both are negative and in
+/// the wrong order.
 fn part(text: &[u8], start: i64, end: i64) -> &[u8] {
     if start < 0 && end < 0 && start > end {
         return b"";

@@ -150,7 +150,8 @@ pub(super) fn set(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Erro
     }
     put(cx, key, (place, found), text, ttl);
     if (options.comparison.is_some() || options.get) && options.deadline.is_none() {
-        // As in Redis, without GET. Redis 7 does not know the comparison, which held.
+        // As in Redis, the effect lacks GET. It also lacks the comparison, which Redis 7 does not
+        // have.
         let of_effect = |word: &&[u8]| is(word, "NX") || is(word, "XX") || is(word, "KEEPTTL");
         let mut words = vec![b"SET", key, text];
         words.extend(args.iter().skip(3).filter(of_effect));
@@ -263,7 +264,7 @@ pub(super) fn msetex(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
         for (key, text) in Pairs(pairs) {
             let found = cx.seek_to_write(key);
             put(cx, key, found, text, ttl);
-            // Redis 7 does not know the command.
+            // The effects are commands that Redis 7 has.
             match ttl {
                 Ttl::Clear => cx.effect(&[b"SET", key, text]),
                 Ttl::Keep => cx.effect(&[b"SET", key, text, b"KEEPTTL"]),

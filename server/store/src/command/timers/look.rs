@@ -1,4 +1,4 @@
-//! What timers there are, and when they are due.
+//! Readers of timers: TIMER GET, NEXT, LIST, RANGE and COUNT.
 
 use punctual_resp::{Args, Reply};
 
@@ -13,9 +13,10 @@ use crate::value::timer::Timer;
 
 /// Default of COUNT.
 const COUNT_DEFAULT: usize = 100;
-/// Most timers that one call returns or looks at: some milliseconds under the locks.
-const LOOKS_MAX: usize = 100_000;
-/// Most instants that TIMER NEXT returns.
+/// Maximum number of timers that a call returns or visits, which takes some milliseconds under the
+/// locks.
+const VISITS_MAX: usize = 100_000;
+/// Maximum number of instants that TIMER NEXT returns.
 const INSTANTS_MAX: usize = 1_000;
 
 pub(super) fn get(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
@@ -171,7 +172,7 @@ pub(super) fn range(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Er
     write_range(cx, from, to, &filter, reply)
 }
 
-/// Counts one shard after the other, so that a large keyspace is not locked for the time that all parts take.
+/// Locks and counts one shard at a time, so that no shard stays locked for the whole count.
 pub(super) fn count(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let mut due = DueCounts::parse(args.skip(2))?;
     let db = cx.db;
@@ -192,29 +193,30 @@ fn write_range(
     filter: &Filter<'_>,
     reply: &mut Reply,
 ) -> Result<(), Error> {
-    if filter.count > LOOKS_MAX {
+    if filter.count > VISITS_MAX {
         return Err(Error::fixed("ERR COUNT is at most 100000"));
     }
-    let (db, mut looks) = (cx.db, 0);
+    let (db, mut visits) = (cx.db, 0);
     let mut found: Vec<(u64, Box<[u8]>)> = Vec::new();
     if from <= to {
-        // Each shard has its own order; the first of all are among the first of each.
+        // Takes the first `count` timers of each shard, and sorts them below.
         for (_, part) in cx.turn.held_dbs(db) {
-            let mut wanted = filter.count;
+            let mut remaining = filter.count;
             for (at, id) in part.timers_between(from..=to) {
-                if wanted == 0 {
+                if remaining == 0 {
                     break;
                 }
-                looks += 1;
-                if looks > LOOKS_MAX {
+                visits += 1;
+                if visits > VISITS_MAX {
                     return Err(Error::fixed(
-                        "ERR more than 100000 timers would be looked at, ask for a shorter range or a smaller COUNT",
+                        "ERR the command would visit more than 100000 timers, use a shorter range \
+                         or a smaller COUNT",
                     ));
                 }
                 let key = part.get(id).key.as_bytes();
                 if filter.matches(key) {
                     found.push((at, key.into()));
-                    wanted -= 1;
+                    remaining -= 1;
                 }
             }
         }

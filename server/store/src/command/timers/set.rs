@@ -1,7 +1,9 @@
-//! TIMER SET: the words, and the timer that they make.
+//! TIMER SET: the options, and the timer that they describe.
 //!
-//! The words of a client are relative, and leave out what follows from the instant. The log of changes gets words that do not: `AT` is the
-//! deadline with its jitter, `ANCHOR` and `NOMINAL` fix the schedule, `USER` is the user. Only logs may use the last three.
+//! A client's options depend on the time at which the command runs. The log therefore gets other
+//! options, which set the same timer at any time: `AT` is the deadline with its jitter, `ANCHOR`
+//! and `NOMINAL` fix the schedule, and `USER` is the user. Clients may not use ANCHOR, NOMINAL and
+//! USER.
 
 use punctual_resp::{Args, OwnedArgs, Reply};
 
@@ -12,13 +14,14 @@ use crate::events::Classes;
 use crate::turn::Cx;
 use crate::value::timer::{CatchUp, Plan, Repeat, Timer, When};
 
-/// Error of a schedule that has no instant.
+/// The error of a schedule without a next instant.
 pub(super) const NEVER_COMES: Error = Error::fixed("ERR the timer would never fire");
 
-/// The words of TIMER SET.
+/// The options of TIMER SET.
 #[derive(Default)]
 pub struct Options<'a> {
     at: Option<u64>,
+    /// IN: time in ms from now.
     within: Option<u64>,
     every: Option<u64>,
     offset: Option<u64>,
@@ -35,15 +38,15 @@ pub struct Options<'a> {
     only_old: bool,
     returns_old: bool,
     user: Option<&'a [u8]>,
-    /// Position of the command among the words.
+    /// Position of the timer's command among the arguments.
     pub command: usize,
 }
 
 impl<'a> Options<'a> {
-    /// Parses the words behind the key.
+    /// Parses the arguments after the key. `replays` says that they come from a log.
     ///
     /// # Errors
-    /// Unknown, missing or contradicting words, and numbers out of range. `replays`: the words are those of a log.
+    /// Unknown, missing or contradicting options, and numbers out of range.
     pub fn parse(args: Args<'a>, replays: bool) -> Result<Self, Error> {
         let mut options = Self::default();
         let mut at = 3;
@@ -71,7 +74,7 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    /// Takes an option with a value.
+    /// Parses an option that has a value.
     fn value(&mut self, word: &[u8], value: &'a [u8], replays: bool) -> Result<(), Error> {
         let text = |value: &'a [u8]| std::str::from_utf8(value).map_err(|_| Error::Syntax);
         let slot = match () {
@@ -134,10 +137,10 @@ impl<'a> Options<'a> {
     /// Returns the timer and its deadline.
     ///
     /// # Errors
-    /// An invalid expression or zone, or a schedule that has no instant.
+    /// An invalid expression or time zone, or a schedule without a next instant.
     fn plan(&self, cx: &mut Cx, args: Args) -> Result<(Plan, u64), Error> {
         let now = cx.now();
-        let most = self.jitter.unwrap_or(0);
+        let jitter_ms = self.jitter.unwrap_or(0);
         let mut plan = Plan {
             user: self.user.map(Into::into),
             words: OwnedArgs::from(args.skip(self.command)),
@@ -160,7 +163,7 @@ impl<'a> Options<'a> {
                     Some(ms) => now.base_ms().saturating_add(ms),
                     None => self.at.unwrap_or(0),
                 };
-                let at = cx.turn.jittered(at, most);
+                let at = cx.turn.jittered(at, jitter_ms);
                 return Ok((plan, cx.turn.timer_deadline(at)));
             }
         };
@@ -170,7 +173,7 @@ impl<'a> Options<'a> {
             start_ms: self.start,
             end_ms: self.end,
             limit: self.limit,
-            jitter_ms: most,
+            jitter_ms,
             catch_up: self.catch_up.unwrap_or_default(),
         };
         let refused = |reason: String| Error::Text(format!("ERR {reason}").into());
@@ -181,7 +184,7 @@ impl<'a> Options<'a> {
                 self.at.unwrap_or(nominal)
             }
             None => {
-                // Without OFFSET the first run is a whole period from now.
+                // Without OFFSET and START, the first run is a whole period from now.
                 let next = match (self.every, self.offset, self.start) {
                     (Some(every), None, None) => {
                         repeat.next_after(now.base_ms().saturating_add(every).saturating_sub(1))
@@ -189,7 +192,7 @@ impl<'a> Options<'a> {
                     _ => repeat.next_after(now.read_ms()),
                 };
                 repeat.nominal_ms = next.ok_or(NEVER_COMES)?;
-                cx.turn.jittered(repeat.nominal_ms, most)
+                cx.turn.jittered(repeat.nominal_ms, jitter_ms)
             }
         };
         plan.repeat = Some(repeat);
@@ -197,7 +200,7 @@ impl<'a> Options<'a> {
     }
 }
 
-/// Takes an option that may be there once.
+/// Sets an option, or returns an error if it is set already.
 fn once<T>(slot: &mut Option<T>, value: T) -> Result<(), Error> {
     match slot.replace(value) {
         None => Ok(()),
@@ -205,17 +208,18 @@ fn once<T>(slot: &mut Option<T>, value: T) -> Result<(), Error> {
     }
 }
 
-/// Checks what can be known of a schedule without the keyspace, as TIMER SET does.
+/// Checks the options of a TIMER SET without access to the keyspace.
 ///
 /// # Errors
-/// As TIMER SET.
+/// Errors of TIMER SET for its options.
 pub fn check_schedule(args: Args) -> Result<(), Error> {
     Options::parse(args, false).map(|_| ())
 }
 
-/// TIMER SET without the checks of its command. `args` may have the option USER.
+/// Runs TIMER SET after the server has checked the timer's command. `args` may have the option
+/// USER.
 pub(super) fn set(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
-    // The server has refused the options that clients may not use.
+    // The server has refused clients' options that only logs may use.
     let options = Options::parse(args, true)?;
     let key = &args[2];
     let (place, found) = cx.seek_as::<Timer>(key)?;
@@ -245,7 +249,7 @@ pub(super) fn set(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Erro
     Ok(())
 }
 
-/// Adds the words that make the same timer at any time.
+/// Adds a TIMER SET that sets the same timer at any time as an effect.
 fn write_effect(cx: &mut Cx, key: &[u8], plan: &Plan, at: u64) {
     let mut numbers: Vec<(&str, u64)> = vec![("AT", at)];
     let mut texts: Vec<(&str, &[u8])> = Vec::new();

@@ -1,4 +1,5 @@
-//! Timers in the keyspace alone: what fires when, against a simple model, by jumping the clock.
+//! Tests of timers in the keyspace, without a server. A simple model computes which timers fire,
+//! and only the tests move the clock.
 
 use std::collections::BTreeMap;
 
@@ -77,7 +78,8 @@ fn model_jump(all: &mut BTreeMap<String, Modelled>, from: u64, to: u64) -> Vec<(
     }
 }
 
-/// Instants ascend; what fires within one of them is in no particular order.
+/// Checks that the instants ascend, and sorts the timers of each instant, whose order is
+/// unspecified.
 fn in_order(mut fired: Vec<(u64, String)>) -> Vec<(u64, String)> {
     assert!(fired.is_sorted_by_key(|(at, _)| *at), "{fired:?}");
     fired.sort();
@@ -162,7 +164,7 @@ proptest! {
             let (from, width, parts) = (fixture.now.read_ms() - 20 + ms % 50, ms % 211, 1 + ms % 7);
             let mut counts = vec![0; parts as usize];
             for at in all.values().filter_map(|timer| timer.deadline) {
-                // Edges are rounded down.
+                // The starts of the parts are rounded down.
                 let part = (0..parts).find(|part| {
                     let edge = |part| from + width * part / parts;
                     (edge(*part)..edge(part + 1)).contains(&at)
@@ -182,7 +184,7 @@ proptest! {
     }
 }
 
-/// A due timer is seen by everybody until it fires, while a due key is not.
+/// Commands see a due timer until it fires, but treat a due key as missing.
 #[test]
 fn a_due_timer_stays_visible() {
     let mut fixture = Fixture::new();
@@ -203,9 +205,10 @@ fn a_due_timer_stays_visible() {
     assert_eq!(fixture.run("EXISTS t"), ":0");
 }
 
-/// Expiry hands out a timer again and again until it fires, and what it was handed out as must still hold.
+/// Expiry returns a due timer repeatedly until it fires, and a timer that has changed since then
+/// does not fire.
 #[test]
-fn a_timer_that_was_handed_out_is_not_lost() {
+fn a_due_timer_is_returned_until_it_fires() {
     let mut fixture = Fixture::sharded(2);
     set(&mut fixture, "t IN 10 DO w");
     fixture.advance(10);
@@ -311,16 +314,16 @@ fn jitter_follows_from_the_seed() {
     assert_ne!(deadlines(7), deadlines(8));
 }
 
-/// Deadlines are signed numbers, in the log too.
+/// Deadlines are signed numbers, also in the log.
 #[test]
 fn the_latest_deadline_can_be_read_again() {
     let mut fixture = Fixture::new();
     fixture.set_logged(true);
-    let most = i64::MAX;
+    let latest_ms = i64::MAX;
     for (line, latest) in [
-        (format!("t IN {most} DO w"), true),
-        (format!("t AT {most} JITTER {most} DO w"), true),
-        (format!("t EVERY 1000 JITTER {most} DO w"), false),
+        (format!("t IN {latest_ms} DO w"), true),
+        (format!("t AT {latest_ms} JITTER {latest_ms} DO w"), true),
+        (format!("t EVERY 1000 JITTER {latest_ms} DO w"), false),
     ] {
         set(&mut fixture, &line);
         let log = String::from_utf8_lossy(&fixture.take_log()).into_owned();
@@ -330,7 +333,7 @@ fn the_latest_deadline_can_be_read_again() {
             .collect();
         let at = words.iter().position(|word| *word == "AT").unwrap();
         let at: i64 = words[at + 1].parse().expect("what the command takes");
-        assert!(!latest || at == most, "{line}: {words:?}");
+        assert!(!latest || at == latest_ms, "{line}: {words:?}");
         fixture.run("TIMER PAUSE t");
         assert_eq!(fixture.run("TIMER RESUME t"), ":1");
         assert!(fixture.run("PEXPIRETIME t").starts_with(':'));
@@ -340,7 +343,8 @@ fn the_latest_deadline_can_be_read_again() {
 }
 
 proptest! {
-    /// Whatever numbers the timer of a payload has: RESTORE refuses it, or it works and its log can be read.
+    /// For any numbers in the timer of a payload, RESTORE refuses the payload, or the timer works
+    /// and its log can be replayed.
     #[test]
     fn a_payload_with_any_numbers_is_refused_or_works(
         picks in prop::collection::vec(prop::sample::select(

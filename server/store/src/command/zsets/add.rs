@@ -29,7 +29,7 @@ struct Options {
 }
 
 impl Options {
-    /// Parses options up to the first other word. Returns the number of options.
+    /// Parses options up to the first argument that is no option. Returns the number of options.
     fn parse(&mut self, args: Args) -> usize {
         let mut count = 0;
         while let Some(arg) = args.get(count) {

@@ -1,5 +1,5 @@
-//! Unions, intersections and differences of sorted sets and sets, whose members have the score 1. Commands look up all
-//! inputs in the order of the keys before they combine them.
+//! ZUNION, ZINTER, ZDIFF and their variants. An input is a sorted set, or a set, whose members get
+//! the score 1. The commands look up all inputs in the order of the keys before they combine them.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -28,7 +28,7 @@ enum Operation {
     Diff,
 }
 
-/// Use of the result.
+/// What a command does with the result: it returns, counts or stores the members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
     Reply,
@@ -42,12 +42,12 @@ enum Aggregate {
     Sum,
     Min,
     Max,
-    /// The number of inputs with the member, each times its weight.
+    /// COUNT: the sum of the weights of the inputs that have the member.
     Count,
 }
 
 impl Aggregate {
-    /// Returns what one input with the member contributes.
+    /// Returns the contribution of an input that has the member.
     fn weighed(self, weight: f64, score: f64) -> f64 {
         match self {
             Self::Count => weight,
@@ -71,7 +71,7 @@ fn number(score: f64) -> f64 {
     if score.is_nan() { 0.0 } else { score }
 }
 
-/// An input.
+/// The members of an input.
 #[derive(Clone, Copy)]
 enum Members<'a> {
     Zset(&'a Zset),
@@ -245,7 +245,7 @@ fn combine(
         })
         .collect();
     if operation != Operation::Diff {
-        // Sums of floats depend on the order; Redis uses this one.
+        // Sums of floats depend on the order of the inputs; Redis sorts them by size.
         sources.sort_by_key(|source| source.members.len());
     }
     if purpose == Purpose::Count {
@@ -273,7 +273,8 @@ fn combine(
     Ok(())
 }
 
-/// Normalises a name to compare it with names of other encodings: a large set holds integers as texts.
+/// Normalises a name to compare it with names of other encodings: a large set holds integers as
+/// texts.
 fn normalised(name: Element<'_>) -> Element<'_> {
     match name {
         Element::Bytes(text) => Element::of(text),
@@ -300,7 +301,7 @@ fn union<'a>(
     all.into_iter().collect()
 }
 
-/// Returns the members of the first source that are in all others.
+/// Returns the members of the first source that all other sources have.
 fn intersection<'a>(
     sources: &[Source<'a>],
     aggregate: Aggregate,
@@ -325,7 +326,7 @@ fn intersection<'a>(
         })
 }
 
-/// Returns the members of the first source that are in none of the others.
+/// Returns the members of the first source that no other source has.
 fn difference<'a>(sources: &[Source<'a>]) -> Vec<(Element<'a>, f64)> {
     let Some((first, others)) = sources.split_first() else {
         return Vec::new();

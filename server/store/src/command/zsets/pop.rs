@@ -50,8 +50,8 @@ enum Shape {
     KeyAndPairs,
 }
 
-/// Pops up to `count` entries (at least 1), replies with them and sends the events. Returns the number of entries; 0, without
-/// a reply, if the key does not exist.
+/// Pops up to `count` entries (at least 1), replies with them and sends the events. Returns the
+/// number of entries; 0, without a reply, if the key does not exist.
 fn pop(
     cx: &mut Cx,
     key: &[u8],
@@ -95,8 +95,8 @@ fn pop(
     Ok(count)
 }
 
-/// Pops one entry for BZPOPMIN and BZPOPMAX, and replies with key, name and score. Returns false, without a reply, if
-/// the key does not exist.
+/// Pops one entry for BZPOPMIN and BZPOPMAX, and replies with key, name and score. Returns false,
+/// without a reply, if the key does not exist.
 ///
 /// # Errors
 /// [`Error::WrongType`] if the key holds another type.
@@ -104,13 +104,14 @@ pub(crate) fn pop_one(cx: &mut Cx, key: &[u8], end: End, reply: &mut Reply) -> R
     Ok(pop(cx, key, end, 1, Shape::KeyAndOne, reply)? > 0)
 }
 
-/// Pops entries from the first existing key for ZMPOP and BZMPOP, and replies with the key and pairs of name and score. As in
-/// Redis, the effect is a pop of the actual number. Returns false, without a reply, if no key exists.
+/// Pops entries from the first existing key for ZMPOP and BZMPOP, and replies with the key and
+/// pairs of name and score. As in Redis, the effect is a pop of the actual number. Returns false,
+/// without a reply, if no key exists.
 ///
 /// # Errors
 /// [`Error::WrongType`] if a key before that one holds another type.
-pub(crate) fn pop_first(cx: &mut Cx, asked: MultiPop, reply: &mut Reply) -> Result<bool, Error> {
-    let MultiPop { keys, end, count } = asked;
+pub(crate) fn pop_first(cx: &mut Cx, pops: MultiPop, reply: &mut Reply) -> Result<bool, Error> {
+    let MultiPop { keys, end, count } = pops;
     for key in keys {
         let popped = pop(cx, key, end, count, Shape::KeyAndPairs, reply)?;
         if popped > 0 {

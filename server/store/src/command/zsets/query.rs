@@ -1,4 +1,4 @@
-//! Parsing of ranges of a sorted set: by rank, score or name, in either direction, with a limit.
+//! Parsers of ranges of a sorted set: by rank, score or name, in either direction, with a limit.
 
 use std::ops::Range;
 
@@ -48,8 +48,8 @@ impl<'a> Part<'a> {
         })
     }
 
-    /// Converts the range to ranks. With `backwards`, ranks count from the highest score, and names are searched from
-    /// the last one.
+    /// Converts the range to ranks. With `backwards`, ranks count from the highest score, and names
+    /// are searched from the last one.
     pub(super) fn ranks(&self, zset: &Zset, backwards: bool) -> Range<usize> {
         match self {
             Self::Scores(range) => zset.ranks_by_score(range),
@@ -111,8 +111,8 @@ pub(super) struct Query<'a> {
 }
 
 impl<'a> Query<'a> {
-    /// Parses bounds and options. An option for `by` or `backwards` is refused if the command fixes it, WITHSCORES if
-    /// the command stores.
+    /// Parses bounds and options. BYSCORE, BYLEX and REV are errors if the command fixes `by` or
+    /// `backwards`, and WITHSCORES is an error if the command stores the range.
     pub(super) fn parse(
         args: Args<'a>,
         by: Option<By>,

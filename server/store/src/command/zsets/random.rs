@@ -76,8 +76,8 @@ fn reply_sample(
         let entries = ranks.into_iter().filter_map(|rank| zset.nth(rank));
         return reply_entries(reply, entries, count, with_scores);
     }
-    // Knuth's selection sampling (The Art of Computer Programming, volume 2, 3.4.2, algorithm S): takes each entry with
-    // probability (entries still wanted) / (entries left).
+    // Knuth's selection sampling (The Art of Computer Programming, volume 2, 3.4.2, algorithm S):
+    // takes each entry with probability `wanted / left`.
     let (mut left, mut wanted) = (len, count);
     let chosen = zset.iter().filter(move |_| {
         let take = random.random_range(0..left) < wanted;
@@ -88,8 +88,8 @@ fn reply_sample(
     reply_entries(reply, chosen, count, with_scores);
 }
 
-/// Writes `count` entries, each drawn from the whole set. Redis has no limit; here the reply has at most `longest`
-/// bytes.
+/// Writes `count` entries, each drawn from the whole set. Redis has no limit; here the reply has at
+/// most `longest` bytes.
 fn reply_with_repeats(
     zset: &Zset,
     count: u64,

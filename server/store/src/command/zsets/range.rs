@@ -58,8 +58,8 @@ pub(super) fn zrangestore(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<
         None => Zset::default(),
         Some(zset) => {
             let ranks = query.ranks(zset);
-            // Redis adds entries one by one to a listpack, unless it knows in advance that they exceed the limit; a
-            // listpack stores -0 as 0.
+            // Redis adds the entries one by one to a listpack, which stores -0 as 0, unless their
+            // number exceeds the limit at the start.
             let mut compact = !query.is_by_rank() || ranks.len() <= limits.zset_entries;
             let entries = zset.walk(ranks, query.backwards).enumerate();
             let entries = entries.map(|(i, (name, score))| {

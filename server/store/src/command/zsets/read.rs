@@ -5,7 +5,7 @@ use punctual_resp::{Args, Reply, decimal};
 use super::query::{By, Part};
 use crate::arguments::is;
 use crate::command::element_scan::scan;
-use crate::command::scan::Of::Elements;
+use crate::command::scan::ScanOf::Elements;
 use crate::error::Error;
 use crate::turn::Cx;
 use crate::value::keyed::Element as _;

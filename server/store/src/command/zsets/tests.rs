@@ -1,5 +1,5 @@
-//! Each command with its options, errors and events. The replies are those of redis-server 7.0.15, except for ZRANK's
-//! WITHSCORE, which is new in 7.2.
+//! Tests of each command with its options, errors and events. The expected replies are from
+//! redis-server 7.0.15, and for ZRANK's WITHSCORE from 7.2.
 
 mod change;
 mod part;
@@ -156,7 +156,7 @@ fn wrong_options_of_unions() {
 fn names_compare_equal_across_encodings() {
     let mut fixture = Fixture::new();
     let long = "x".repeat(65);
-    // 7 is a text in the skiplist, and an integer in the listpack and in the intset.
+    // The member 7 is a text in the skiplist, and an integer in the listpack and in the intset.
     fixture.run(&format!("ZADD large 1 7 2 {long}"));
     fixture.run("ZADD small 10 7");
     fixture.run("SADD ints 7");
@@ -198,8 +198,8 @@ fn object_encoding_depends_on_the_size() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// No arguments make a command panic, and both encodings give the same replies (except -0, which a listpack
-    /// stores as 0).
+    /// For any arguments, no command panics, and both encodings give the same replies (except for
+    /// -0, which a listpack stores as 0).
     #[test]
     fn encodings_give_the_same_replies(
         lines in proptest::collection::vec(

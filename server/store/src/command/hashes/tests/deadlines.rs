@@ -1,4 +1,5 @@
-//! Deadlines of fields: setting, reading, expiry, and hashes that are copied, moved or removed.
+//! Tests of fields' deadlines: setting, reading, expiry, and hashes that are copied, moved or
+//! removed.
 
 use super::{check, timers};
 use crate::command::testing::Fixture;
@@ -210,7 +211,7 @@ fn due_fields_are_skipped_or_expired_by_commands() {
     check(
         &mut fixture,
         &[
-            // Commands that return all fields skip the due one.
+            // Commands that return all fields skip the due field.
             ("HGETALL h0", "*2 $5 stays $1 2"),
             ("HKEYS h0", "*1 $5 stays"),
             ("HVALS h0", "*1 $1 2"),

@@ -1,4 +1,4 @@
-//! HGETDEL, HGETEX and HSETEX.
+//! Tests of HGETDEL, HGETEX and HSETEX.
 
 use super::{check, timers};
 use crate::command::testing::Fixture;

@@ -1,4 +1,5 @@
-//! Comparison of a database of hashes with a model that checks every deadline: random commands and jumps of the clock.
+//! Comparison of a database of hashes with a model that checks every deadline: random commands and
+//! jumps of the clock.
 
 use std::collections::BTreeMap;
 
@@ -160,13 +161,15 @@ impl Model {
         Some(done)
     }
 
-    /// Advances the clock and expires keys and fields in the order of their deadlines, in any order at one instant.
+    /// Advances the clock and expires keys and fields in the order of their deadlines, in any order
+    /// at one instant.
     fn jump(&mut self, ms: u64) {
         let until = self.now + ms;
         while self.now < until {
             self.now += 1;
             let now = self.now;
-            // Fields may expire before or with a key of the same deadline, so they are not recorded.
+            // Fields may expire before or with a key of the same deadline, so they are not
+            // recorded.
             let undecided: Vec<u8> = self
                 .keys
                 .iter()
@@ -249,7 +252,8 @@ proptest! {
                     fixture.reload();
                 }
                 ref step => {
-                    // Only commands that name fields expire them, so a hash of due fields exists for commands on keys.
+                    // Only commands that name fields expire them, so a hash of due fields exists
+                    // for commands on keys.
                     if lazy
                         && matches!(
                             step,

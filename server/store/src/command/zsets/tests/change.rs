@@ -241,7 +241,7 @@ fn zmpop_pops_from_the_first_existing_key() {
 }
 
 #[test]
-fn commands_have_many_entries_of_a_large_sorted_set() {
+fn commands_accept_many_entries_of_a_large_sorted_set() {
     let mut fixture = Fixture::new();
     let mut run = |command: &str, range: std::ops::Range<u32>, score: &str| {
         let words: Vec<String> = range.map(|n| format!("{score}e{n}")).collect();
