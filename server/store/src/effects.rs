@@ -1,4 +1,5 @@
-//! Effects: what a turn has changed, as commands that replay to the same keyspace. `turn/effects.rs` has the rules.
+//! Effects: what a turn has changed, as commands that replay to the same keyspace.
+//! `turn/effects.rs` has the rules.
 
 use punctual_resp::{Protocol, Reply};
 
@@ -33,8 +34,8 @@ impl Effects {
         self.bytes.is_empty()
     }
 
-    /// Returns the database that must be selected before the effects, and the one that is selected after them. `None` if
-    /// no effect depends on it.
+    /// Returns the database that must be selected before the effects, and the one that is selected
+    /// after them. `None` if no effect depends on it.
     pub fn dbs(&self) -> Option<(usize, usize)> {
         self.dbs
     }
@@ -44,7 +45,8 @@ impl Effects {
         &self.bytes
     }
 
-    /// Returns the parts that belong into a file; together they are all effects except published messages.
+    /// Returns the parts that belong into a file; together they are all effects except published
+    /// messages.
     pub fn parts_for_files(&self) -> impl Iterator<Item = &[u8]> {
         let starts = std::iter::once(0).chain(self.for_replicas.iter().map(|part| part.1));
         let ends = self.for_replicas.iter().map(|part| part.0);
@@ -95,7 +97,8 @@ impl Effects {
         }
     }
 
-    /// Surrounds the effects of the frame by MULTI and EXEC if they are several. Those that follow are a frame of their own.
+    /// Surrounds the effects of the frame by MULTI and EXEC if they are several. Those that follow
+    /// are a frame of their own.
     pub(crate) fn surround(&mut self) {
         if self.frame.commands < 2 {
             return;

@@ -1,7 +1,8 @@
 //! Keyspace events and the [`Sink`] that receives them.
 //!
-//! Commands and expiry send events to a [`Sink`]; the server turns them into keyspace notifications. The
-//! caller holds the shard's lock, so the events of one key arrive in the order in which they happened.
+//! Commands and expiry send events to a [`Sink`]; the server turns them into keyspace
+//! notifications. The caller holds the shard's lock, so the events of one key arrive in the order
+//! in which they happened.
 
 pub use crate::classes::Classes;
 use crate::effects::Effects;
@@ -25,7 +26,8 @@ pub struct DeadLetterFailed<'a> {
     pub reason: &'static str,
 }
 
-/// Receiver of events. The caller holds the key's shard lock, so an implementation must not run commands.
+/// Receiver of events. The caller holds the key's shard lock, so an implementation must not run
+/// commands.
 pub trait Sink {
     /// Receives an `event` of `key` in database `db`. Called only for enabled classes.
     fn keyspace(&mut self, db: usize, class: Classes, event: &str, key: &[u8]);
@@ -34,19 +36,21 @@ pub trait Sink {
     /// Called for every expiry, before the `expired` event.
     fn expired(&mut self, now: Now, db: usize, key: &[u8], value: Option<&[u8]>, deadline_ms: u64);
 
-    /// Receives a field of the hash `key` that expired at `now`. Called for each field, before the `hexpired`
-    /// event, which several fields of a hash may share.
+    /// Receives a field of the hash `key` that expired at `now`. Called for each field, before the
+    /// `hexpired` event, which several fields of a hash may share.
     fn field_expired(&mut self, now: Now, db: usize, key: &[u8], field: &[u8], deadline_ms: u64) {
         let _ = (now, db, key, field, deadline_ms);
     }
 
-    /// Receives that at `now` entries of a stream have left because of their age, the first of which was due at `deadline_ms`; or that a
-    /// job whose time or whose lease's end was `deadline_ms` is ready, or waits again.
+    /// Receives that at `now` entries of a stream have left because of their age, the first of
+    /// which was due at `deadline_ms`; or that a job whose time or whose lease's end was
+    /// `deadline_ms` is ready, or waits again.
     fn moved_on(&mut self, now: Now, deadline_ms: u64) {
         let _ = (now, deadline_ms);
     }
 
-    /// Receives that the timer `key`, whose deadline was `deadline_ms`, fires at `now`. Called before its command runs.
+    /// Receives that the timer `key`, whose deadline was `deadline_ms`, fires at `now`. Called
+    /// before its command runs.
     fn timer_fires(&mut self, now: Now, db: usize, key: &[u8], deadline_ms: u64) {
         let _ = (now, db, key, deadline_ms);
     }
@@ -56,8 +60,9 @@ pub trait Sink {
         let _ = failed;
     }
 
-    /// Receives what a turn has changed, before it unlocks anything: whoever reads the log of changes sees the turns in an
-    /// order in which they happened. Called only while [`Store::is_logged`](crate::Store::is_logged), and not without effects.
+    /// Receives what a turn has changed, before it unlocks anything: whoever reads the log of
+    /// changes sees the turns in an order in which they happened. Called only while
+    /// [`Store::is_logged`](crate::Store::is_logged), and not without effects.
     fn log(&mut self, effects: &Effects) {
         let _ = effects;
     }
@@ -68,22 +73,25 @@ pub trait Sink {
         let _ = key;
     }
 
-    /// Makes the keys of [`Sink::changed`] known to the caller, which is about to look for one of them.
+    /// Makes the keys of [`Sink::changed`] known to the caller, which is about to look for one of
+    /// them.
     fn note_changes(&mut self) {}
 
-    /// Receives the name of a changed key and the clients that have read it since it last changed. `by` is the client whose command
-    /// has changed it; 0 if it was none's.
+    /// Receives the name of a changed key and the clients that have read it since it last changed.
+    /// `by` is the client whose command has changed it; 0 if it was none's.
     fn invalidate(&mut self, key: &[u8], readers: &Readers, by: u64) {
         let _ = (key, readers, by);
     }
 
-    /// Receives the name of a changed key while [`Store::set_broadcasts`](crate::Store::set_broadcasts) is on, and the client as in
+    /// Receives the name of a changed key while
+    /// [`Store::set_broadcasts`](crate::Store::set_broadcasts) is on, and the client as in
     /// [`Sink::invalidate`].
     fn broadcast(&mut self, key: &[u8], by: u64) {
         let _ = (key, by);
     }
 
-    /// Receives that the command of a waiting client runs now. The events that follow are events of this command.
+    /// Receives that the command of a waiting client runs now. The events that follow are events of
+    /// this command.
     fn serves(&mut self, waiter: &Waiter) {
         let _ = waiter;
     }
@@ -91,7 +99,8 @@ pub trait Sink {
     /// Receives that every key may have changed.
     fn invalidate_all(&mut self) {}
 
-    /// Reports that the next wake-up of `shard` moved to `deadline_ms`, which is earlier than before.
+    /// Reports that the next wake-up of `shard` moved to `deadline_ms`, which is earlier than
+    /// before.
     fn wake(&mut self, shard: usize, deadline_ms: u64);
 }
 

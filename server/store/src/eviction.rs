@@ -1,4 +1,5 @@
-//! Rules by which keys are evicted when memory is short: `maxmemory-policy` and `maxmemory-samples`.
+//! Rules by which keys are evicted when memory is short: `maxmemory-policy` and
+//! `maxmemory-samples`.
 
 /// Order in which keys are evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -7,7 +8,8 @@ pub enum Order {
     Lru,
     /// Keys that are used least often first, approximated by samples.
     Lfu,
-    /// Keys that have not been changed for the longest time first, approximated by samples (Redis 8.6).
+    /// Keys that have not been changed for the longest time first, approximated by samples (Redis
+    /// 8.6).
     Lrm,
     /// Random keys.
     Random,

@@ -1,7 +1,8 @@
-//! A sharded Redis keyspace on a timing wheel, which turns `(now, command)` into a reply and events.
+//! A sharded Redis keyspace on a timing wheel, which turns `(now, command)` into a reply and
+//! events.
 //!
-//! The crate reads no clock, socket or file, so the same code runs in the server, in tests that move the clock,
-//! and in fuzzing.
+//! The crate reads no clock, socket or file, so the same code runs in the server, in tests that
+//! move the clock, and in fuzzing.
 //!
 //! ```
 //! use punctual_store::{Now, Store, StoreOptions, Turn, command, events::{Classes, Silent}};

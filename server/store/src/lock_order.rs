@@ -1,7 +1,8 @@
 //! The order of locks, asserted in debug builds.
 //!
-//! A thread that holds a lock may only take locks of a later [`Rank`]. Shards share one rank and are taken in ascending order,
-//! which [`Turn`](crate::Turn) asserts. A lock that is only tried may be taken in any order, because it never waits.
+//! A thread that holds a lock may only take locks of a later [`Rank`]. Shards share one rank and
+//! are taken in ascending order, which [`Turn`](crate::Turn) asserts. A lock that is only tried may
+//! be taken in any order, because it never waits.
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
@@ -97,7 +98,8 @@ impl<T> OrderedMutex<T> {
     /// Locks it.
     ///
     /// # Panics
-    /// In debug builds, if the thread holds a lock of the same or a later rank; of a later one for shards.
+    /// In debug builds, if the thread holds a lock of the same or a later rank; of a later one for
+    /// shards.
     #[inline]
     pub fn lock(&self) -> OrderedGuard<'_, T> {
         #[cfg(debug_assertions)]

@@ -19,7 +19,8 @@ pub enum Source {
 }
 
 impl Source {
-    /// Returns whether the commands come from a log of changes. The log itself says which keys have expired.
+    /// Returns whether the commands come from a log of changes. The log itself says which keys have
+    /// expired.
     pub const fn is_log(self) -> bool {
         matches!(self, Self::Stream | Self::File)
     }

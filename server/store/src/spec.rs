@@ -1,8 +1,8 @@
-//! Command metadata: one row per command, beside its handler. COMMAND, COMMAND DOCS, the arity check, the key
-//! lookup and the ACL categories derive from it.
+//! Command metadata: one row per command, beside its handler. COMMAND, COMMAND DOCS, the arity
+//! check, the key lookup and the ACL categories derive from it.
 //!
-//! `H` is the handler's type: keyspace commands and the server's own commands (connections, configuration) have
-//! different handlers in the same kind of row.
+//! `H` is the handler's type: keyspace commands and the server's own commands (connections,
+//! configuration) have different handlers in the same kind of row.
 
 mod keys;
 pub mod syntax;
@@ -190,14 +190,15 @@ impl Group {
 pub struct Facts {
     /// Lower-case name; for a subcommand, without the container (`"id"` of `client|id`).
     pub name: &'static str,
-    /// Number of arguments, including the name (and a subcommand's container); negative: the minimum.
+    /// Number of arguments, including the name (and a subcommand's container); negative: the
+    /// minimum.
     pub arity: i32,
     /// Flags.
     pub flags: Flags,
     /// Positions of the keys.
     pub keys: Keys,
-    /// Access to the keys in Redis's words (`"RW access update"`): one entry for all keys, or one for each.
-    /// COMMAND GETKEYSANDFLAGS shows it; locks do not depend on it.
+    /// Access to the keys in Redis's words (`"RW access update"`): one entry for all keys, or one
+    /// for each. COMMAND GETKEYSANDFLAGS shows it; locks do not depend on it.
     pub access: &'static [&'static str],
     /// Hints for clients and proxies that COMMAND INFO shows (`"nondeterministic_output"`).
     pub tips: &'static [&'static str],
@@ -314,8 +315,9 @@ pub struct Row<H: 'static> {
     pub subcommands: &'static [Row<H>],
 }
 
-/// Declares a function `row(name, arity, flags, handler)`, which makes the row of a command with the handler's type, the group, the
-/// further flags and the keys that all commands of a family have.
+/// Declares a function `row(name, arity, flags, handler)`, which makes the row of a command with
+/// the handler's type, the group, the further flags and the keys that all commands of a family
+/// have.
 #[macro_export]
 macro_rules! family {
     ($handler:ty, $group:expr, $flags:expr $(, keys($first:expr, $last:expr, $step:expr))?) => {
@@ -407,8 +409,8 @@ impl<H> Row<H> {
         self
     }
 
-    /// Sets the keys to the first argument, the destination, and the arguments after `count`, the position of their
-    /// number.
+    /// Sets the keys to the first argument, the destination, and the arguments after `count`, the
+    /// position of their number.
     #[must_use]
     pub const fn destination_and_counted_keys(mut self, count: usize) -> Self {
         self.facts.keys = Keys::Counted {

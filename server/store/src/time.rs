@@ -1,8 +1,9 @@
 //! The instant at which a command runs, and the rounding rule for deadlines.
 //!
-//! Redis counts deadlines in whole milliseconds of unix time; clocks are finer. Two rules prevent early expiry
-//! and a TTL above the requested one: a *reading* of the clock rounds **down** (a key is due once its deadline has
-//! passed), and the *base* of a relative deadline rounds **up** (`PX 100` lasts at least 100 ms).
+//! Redis counts deadlines in whole milliseconds of unix time; clocks are finer. Two rules prevent
+//! early expiry and a TTL above the requested one: a *reading* of the clock rounds **down** (a key
+//! is due once its deadline has passed), and the *base* of a relative deadline rounds **up** (`PX
+//! 100` lasts at least 100 ms).
 
 /// Marks a key or a field without a deadline.
 pub const NEVER: u64 = u64::MAX;
@@ -37,8 +38,8 @@ impl Now {
         Self::from_micros(ms.saturating_mul(1000))
     }
 
-    /// Returns the same instant, but nothing is due at it: for commands of a log of changes, which says itself what has
-    /// expired. A deadline in the past is set by them, and not carried out.
+    /// Returns the same instant, but nothing is due at it: for commands of a log of changes, which
+    /// says itself what has expired. A deadline in the past is set by them, and not carried out.
     ///
     /// ```
     /// let now = punctual_store::Now::from_ms(5_000);

@@ -1,5 +1,5 @@
-//! Comparison of INCRBYFLOAT with a redis-server on this machine. Without one, the test prints a message and passes.
-//! Only on x86-64: on other machines Redis computes in other formats.
+//! Comparison of INCRBYFLOAT with a redis-server on this machine. Without one, the test prints a
+//! message and passes. Only on x86-64: on other machines Redis computes in other formats.
 #![cfg(target_arch = "x86_64")]
 
 mod oracle;

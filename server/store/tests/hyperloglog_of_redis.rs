@@ -1,5 +1,5 @@
-//! Comparison of HyperLogLogs, byte for byte, with a redis-server on this machine. Without one, the tests print a
-//! message and pass.
+//! Comparison of HyperLogLogs, byte for byte, with a redis-server on this machine. Without one, the
+//! tests print a message and pass.
 
 mod oracle;
 

@@ -1,7 +1,9 @@
-//! Comparison of the keyspace with a map under random commands, jumps of the clock and expiry in small steps.
+//! Comparison of the keyspace with a map under random commands, jumps of the clock and expiry in
+//! small steps.
 //!
-//! The model stores value and deadline by database and name, without a wheel: a key exists until its deadline. Replies
-//! must not depend on the progress of the wheel, and each key must expire once and not before its deadline.
+//! The model stores value and deadline by database and name, without a wheel: a key exists until
+//! its deadline. Replies must not depend on the progress of the wheel, and each key must expire
+//! once and not before its deadline.
 
 use std::collections::BTreeMap;
 

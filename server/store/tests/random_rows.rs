@@ -1,4 +1,5 @@
-//! Random rows with random arguments, from fixed seeds. The fuzz target `store_turn` runs the same commands on a fuzzer's bytes.
+//! Random rows with random arguments, from fixed seeds. The fuzz target `store_turn` runs the same
+//! commands on a fuzzer's bytes.
 
 mod rows;
 

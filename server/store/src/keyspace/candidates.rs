@@ -1,8 +1,8 @@
 //! Keys of a shard that may be evicted next.
 //!
-//! As in Redis, a few random keys are examined for each eviction, and the best ones are kept for later evictions. Keys are
-//! examined sixteen at a time, so that their cache misses overlap. A candidate that was used or replaced since it was
-//! examined is dropped.
+//! As in Redis, a few random keys are examined for each eviction, and the best ones are kept for
+//! later evictions. Keys are examined sixteen at a time, so that their cache misses overlap. A
+//! candidate that was used or replaced since it was examined is dropped.
 
 use rand::rngs::SmallRng;
 use rand::{Rng as _, RngExt as _};
@@ -66,7 +66,8 @@ fn distinct(batch: &mut Batch) {
     batch.dedup();
 }
 
-/// Returns a random number below `end`. It is biased by at most `end` / 2^32, far less than a sample's own error.
+/// Returns a random number below `end`. It is biased by at most `end` / 2^32, far less than a
+/// sample's own error.
 fn below(random: &mut SmallRng, end: u32) -> u32 {
     ((u64::from(random.next_u32()) * u64::from(end)) >> 32) as u32
 }
@@ -84,8 +85,8 @@ impl Candidates {
         }
     }
 
-    /// Takes up to `count` keys to evict into `batch`, the best first. Returns false if none was found, but a search for
-    /// more has not reached its end.
+    /// Takes up to `count` keys to evict into `batch`, the best first. Returns false if none was
+    /// found, but a search for more has not reached its end.
     pub(crate) fn take(
         &mut self,
         dbs: &[Db],
@@ -138,7 +139,8 @@ impl Candidates {
         self.all.sort_by_key(|candidate| candidate.rank);
     }
 
-    /// Examines as many keys as are owed, or more if there are few candidates. Returns as [`Candidates::take`].
+    /// Examines as many keys as are owed, or more if there are few candidates. Returns as
+    /// [`Candidates::take`].
     fn examine_more(&mut self, dbs: &[Db], policy: Eviction, uses: Uses, now: Now) -> bool {
         let mut ended = true;
         while self.owed >= WARM_MAX || self.all.len() < FEW {
@@ -188,7 +190,8 @@ impl Candidates {
         }
     }
 
-    /// Follows records of a database to other places; `moved` has the old and new indices in the order of the old ones.
+    /// Follows records of a database to other places; `moved` has the old and new indices in the
+    /// order of the old ones.
     pub(crate) fn moved(&mut self, db: usize, moved: &[(Id, Id)]) {
         for candidate in self.all.iter_mut().filter(|c| c.db as usize == db) {
             if let Ok(at) = moved.binary_search_by_key(&candidate.id, |(old, _)| *old) {
@@ -226,7 +229,8 @@ impl Candidates {
         }
     }
 
-    /// Chooses the database of the next keys, by the number of its keys. `None` if no key may be evicted.
+    /// Chooses the database of the next keys, by the number of its keys. `None` if no key may be
+    /// evicted.
     fn choose(&mut self, dbs: &[Db], volatile: bool) -> Option<usize> {
         let size = |db: &Db| db.evictable(volatile);
         let total: usize = dbs.iter().map(size).sum();
@@ -241,8 +245,9 @@ impl Candidates {
         })
     }
 
-    /// Draws places at random, and appends the keys in them that may be evicted, maybe one of them twice. There are none in free
-    /// places, of which there are few: records move together when there are many.
+    /// Draws places at random, and appends the keys in them that may be evicted, maybe one of them
+    /// twice. There are none in free places, of which there are few: records move together when
+    /// there are many.
     fn draw<'d>(&mut self, db: &'d Db, volatile: bool, keys: &mut Drawn<'d>) {
         let places = db.places();
         let drawn: [Id; WARM_MAX] = std::array::from_fn(|_| below(&mut self.random, places));
@@ -257,7 +262,8 @@ impl Candidates {
         }
     }
 
-    /// Appends up to `count` random keys, maybe one of them twice. Returns false if there are some, but none was found.
+    /// Appends up to `count` random keys, maybe one of them twice. Returns false if there are some,
+    /// but none was found.
     fn collect(&mut self, dbs: &[Db], volatile: bool, count: usize, batch: &mut Batch) -> bool {
         let Some(number) = self.choose(dbs, volatile) else {
             return true;
@@ -281,7 +287,8 @@ impl Candidates {
         true
     }
 
-    /// Searches for keys where few may be evicted, from where the last search has ended. Returns whether any was found.
+    /// Searches for keys where few may be evicted, from where the last search has ended. Returns
+    /// whether any was found.
     fn search(
         &mut self,
         dbs: &[Db],

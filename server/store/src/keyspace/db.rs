@@ -1,9 +1,11 @@
-//! One database of one shard: records, the hash table that finds them, and the wheel that expires them.
+//! One database of one shard: records, the hash table that finds them, and the wheel that expires
+//! them.
 //!
-//! Invariant: a record has a deadline if and only if exactly one entry in the wheel carries its stamp; that
-//! entry is filed at the deadline or earlier (a later deadline only rewrites the record). Every change
-//! of a deadline goes through [`Db::set_deadline`], every removal of a record through [`Db::remove`]. Hash fields with
-//! deadlines are timers of the same wheel; every value that is added or removed passes `fields`.
+//! Invariant: a record has a deadline if and only if exactly one entry in the wheel carries its
+//! stamp; that entry is filed at the deadline or earlier (a later deadline only rewrites the
+//! record). Every change of a deadline goes through [`Db::set_deadline`], every removal of a record
+//! through [`Db::remove`]. Hash fields with deadlines are timers of the same wheel; every value
+//! that is added or removed passes `fields`.
 
 mod evict;
 mod fields;
@@ -64,7 +66,8 @@ pub enum Expiry {
     Due(Id),
     /// This timer of a hash field is due; the field is still there.
     DueField(u32),
-    /// The timer of this record, whose value has a timeline, has fired and is gone. The value may have another deadline.
+    /// The timer of this record, whose value has a timeline, has fired and is gone. The value may
+    /// have another deadline.
     DueTimeline(Id),
     /// The budget is used up, there may be more.
     Busy,
@@ -91,7 +94,8 @@ impl Db {
         }
     }
 
-    /// Replaces this database by an empty one with the same hash keys and role, and returns the old one.
+    /// Replaces this database by an empty one with the same hash keys and role, and returns the old
+    /// one.
     #[must_use]
     pub fn take(&mut self) -> Self {
         let mut empty = Self::new(self.hasher.clone());
@@ -129,16 +133,18 @@ impl Db {
         })
     }
 
-    /// Returns the hash of a name, which is the same in all databases of a keyspace. O(length of the name).
+    /// Returns the hash of a name, which is the same in all databases of a keyspace. O(length of
+    /// the name).
     #[inline]
     pub fn hash(&self, key: &[u8]) -> Hash {
         Hash::new(self.hasher.hash_one(key))
     }
 
-    /// Fetches the cache lines that look-ups of these hashes will need, each in its database, side by side. A pipeline of
-    /// look-ups would wait for memory one after the other. Changes nothing.
+    /// Fetches the cache lines that look-ups of these hashes will need, each in its database, side
+    /// by side. A pipeline of look-ups would wait for memory one after the other. Changes nothing.
     pub(crate) fn warm(names: &[(&Self, Hash)]) {
-        // Each loop's loads do not depend on one another, so they run at once; the sums keep them alive.
+        // Each loop's loads do not depend on one another, so they run at once; the sums keep them
+        // alive.
         let mut sum = 0;
         for (db, hash) in names {
             sum ^= db.index.warm(*hash);
@@ -163,7 +169,8 @@ impl Db {
         std::hint::black_box(sum);
     }
 
-    /// Fetches what [`Db::next_due`] reads of the next entries that are due, side by side. Changes nothing.
+    /// Fetches what [`Db::next_due`] reads of the next entries that are due, side by side. Changes
+    /// nothing.
     pub(crate) fn warm_next_due(&self, now: Now) {
         let armed = Armed {
             records: &self.records,
@@ -172,8 +179,8 @@ impl Db {
         self.wheel.prefetch_due(now.read_ms(), WARM_MAX, &armed);
     }
 
-    /// Fetches the cache lines that the removal of these records will need, side by side: their place in the table, the room
-    /// of their page, their names and their values. Changes nothing.
+    /// Fetches the cache lines that the removal of these records will need, side by side: their
+    /// place in the table, the room of their page, their names and their values. Changes nothing.
     pub(crate) fn warm_due(&self, ids: &[Id]) {
         let mut sum = 0;
         for (&id, record) in ids
@@ -192,7 +199,8 @@ impl Db {
         self.index.reserve(keys);
     }
 
-    /// Fetches the first cache line that a look-up of `hash` will need. The returned value keeps the load alive.
+    /// Fetches the first cache line that a look-up of `hash` will need. The returned value keeps
+    /// the load alive.
     #[inline]
     pub(crate) fn warm_hash(&self, hash: Hash) -> u8 {
         self.index.warm(hash)
@@ -261,7 +269,8 @@ impl Db {
         step
     }
 
-    /// Ends the snapshot's walk. The caller drops what it returns without a lock: it may have large values.
+    /// Ends the snapshot's walk. The caller drops what it returns without a lock: it may have large
+    /// values.
     #[must_use = "it is dropped without a lock"]
     pub(crate) fn end_walk(&mut self) -> Option<Walk> {
         let mut walk = self.walk.take()?;
@@ -282,7 +291,8 @@ impl Db {
             .touch(uses);
     }
 
-    /// Replaces the value of `id`, whatever its type, and returns the old one to drop; a snapshot may have taken it.
+    /// Replaces the value of `id`, whatever its type, and returns the old one to drop; a snapshot
+    /// may have taken it.
     ///
     /// # Panics
     /// If the key was removed since `id` was found.
@@ -303,7 +313,8 @@ impl Db {
         self.insert_hashed(self.hash(key), key, value, uses)
     }
 
-    /// As [`Db::insert`], when the name's [`Db::hash`] is known. O(1) amortised besides the copy of the name.
+    /// As [`Db::insert`], when the name's [`Db::hash`] is known. O(1) amortised besides the copy of
+    /// the name.
     pub fn insert_hashed(&mut self, hash: Hash, key: &[u8], value: Value, uses: u32) -> Id {
         let id = self.records.insert(Record {
             deadline: NEVER,
@@ -321,8 +332,8 @@ impl Db {
         id
     }
 
-    /// Removes a key and returns its record to drop, deadline included; a snapshot may have taken the value. O(1)
-    /// amortised; hashes nothing.
+    /// Removes a key and returns its record to drop, deadline included; a snapshot may have taken
+    /// the value. O(1) amortised; hashes nothing.
     ///
     /// # Panics
     /// If the key was removed since `id` was found.
@@ -334,8 +345,9 @@ impl Db {
         record
     }
 
-    /// Removes a key and returns its record, which goes to another database or shard. O(1) amortised. If a snapshot has
-    /// written a part of the value, the rest is written first: O(bytes).
+    /// Removes a key and returns its record, which goes to another database or shard. O(1)
+    /// amortised. If a snapshot has written a part of the value, the rest is written first:
+    /// O(bytes).
     ///
     /// # Panics
     /// If the key was removed since `id` was found.
@@ -375,7 +387,8 @@ impl Db {
         (deadline != NEVER).then_some(deadline)
     }
 
-    /// Sets or removes the deadline of `id`. O(1): a later deadline only rewrites the record, a removal only marks it.
+    /// Sets or removes the deadline of `id`. O(1): a later deadline only rewrites the record, a
+    /// removal only marks it.
     pub fn set_deadline(&mut self, id: Id, deadline: Option<u64>) {
         self.before_change(id);
         // u64::MAX stands for no deadline.
@@ -440,8 +453,9 @@ impl Db {
         }
     }
 
-    /// Tells the wheel the time. It files entries by their distance from the time that it knows, and a wheel that nothing was due in
-    /// knows an old one: a million entries would move down through all of its levels when the first is due. O(1).
+    /// Tells the wheel the time. It files entries by their distance from the time that it knows,
+    /// and a wheel that nothing was due in knows an old one: a million entries would move down
+    /// through all of its levels when the first is due. O(1).
     #[inline]
     pub(crate) fn tell_time(&mut self, now: Now) {
         let mut armed = Armed {
@@ -463,8 +477,9 @@ impl Db {
         })
     }
 
-    /// Returns the next due record or field, in exact deadline order. The caller must remove it with [`Db::remove_due`]
-    /// or `Db::remove_due_field`. Does at most `budget` steps of work and subtracts them.
+    /// Returns the next due record or field, in exact deadline order. The caller must remove it
+    /// with [`Db::remove_due`] or `Db::remove_due_field`. Does at most `budget` steps of work and
+    /// subtracts them.
     pub fn next_due(&mut self, now: Now, budget: &mut usize) -> Expiry {
         if self.is_following() {
             return self.next_own_due(now, budget);
@@ -518,7 +533,8 @@ impl Db {
             .filter(|d| *d != NEVER)
     }
 
-    /// Visits the keys of a small piece of the table from `from` on, and returns where to continue. See [`HashTable::scan`].
+    /// Visits the keys of a small piece of the table from `from` on, and returns where to continue.
+    /// See [`HashTable::scan`].
     pub fn scan(&self, from: u32, visit: impl FnMut(Id)) -> Option<u32> {
         let records = &self.records;
         self.index.scan(from, |i| place(records, i), visit)
@@ -542,8 +558,8 @@ impl Db {
         }
     }
 
-    /// Returns the bytes of one key: its record, memory of its name and value, its share of the table, and its wheel entry if
-    /// it has a deadline. O(parts of the table).
+    /// Returns the bytes of one key: its record, memory of its name and value, its share of the
+    /// table, and its wheel entry if it has a deadline. O(parts of the table).
     ///
     /// # Panics
     /// If the key was removed since `id` was found.

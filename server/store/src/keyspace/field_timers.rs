@@ -1,9 +1,11 @@
 //! Timers of hash fields, of streams and of queues of jobs, on the wheel that expires the keys.
 //!
-//! Ground rules: the wheel has one entry a deadline, whether of a key or of a field, and tells them apart by the
-//! index's top bit. A key's timer is its record; a field's timer is here and names the record of its hash and the field's
-//! number in it. A stream or a queue has at most one timer, whose field number is [`WHOLE`]: it is armed at the value's next deadline or
-//! earlier, and its expiry looks at what is due in the value. Only [`Db`](crate::keyspace::db::Db) changes timers, together with the deadlines in the hashes.
+//! Ground rules: the wheel has one entry a deadline, whether of a key or of a field, and tells them
+//! apart by the index's top bit. A key's timer is its record; a field's timer is here and names the
+//! record of its hash and the field's number in it. A stream or a queue has at most one timer,
+//! whose field number is [`WHOLE`]: it is armed at the value's next deadline or earlier, and its
+//! expiry looks at what is due in the value. Only [`Db`](crate::keyspace::db::Db) changes timers,
+//! together with the deadlines in the hashes.
 
 use std::num::NonZeroU32;
 

@@ -1,7 +1,8 @@
-//! The keyspace: shards, each with its part of every database, and what belongs to a shard under its lock.
+//! The keyspace: shards, each with its part of every database, and what belongs to a shard under
+//! its lock.
 //!
-//! Ground rules: nothing in here locks, reads a clock or knows commands. [`Turn`](crate::Turn) takes the locks and makes
-//! the changes.
+//! Ground rules: nothing in here locks, reads a clock or knows commands. [`Turn`](crate::Turn)
+//! takes the locks and makes the changes.
 
 pub(crate) mod candidates;
 pub mod db;

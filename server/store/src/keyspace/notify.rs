@@ -1,8 +1,9 @@
 //! Rules of NOTIFY: which keyspace events are also appended to which stream.
 //!
-//! Ground rules: rules belong to the [`Store`], as the libraries of functions belong to the server: FLUSHALL keeps them,
-//! snapshots and the log of changes carry them. Only a turn that holds every shard changes them. A turn that holds any
-//! shard holds the shards of all target streams too (`turn/locks.rs`), so an event and its entry are one atomic step.
+//! Ground rules: rules belong to the [`Store`], as the libraries of functions belong to the server:
+//! FLUSHALL keeps them, snapshots and the log of changes carry them. Only a turn that holds every
+//! shard changes them. A turn that holds any shard holds the shards of all target streams too
+//! (`turn/locks.rs`), so an event and its entry are one atomic step.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -196,8 +197,8 @@ impl Rules {
         self.list.iter().find(|rule| *rule.name == *name)
     }
 
-    /// Returns the rules that want an event. Changes of a rule's stream are no events for any rule: their entries would be
-    /// changes again.
+    /// Returns the rules that want an event. Changes of a rule's stream are no events for any rule:
+    /// their entries would be changes again.
     pub(crate) fn of<'r>(
         &'r self,
         db: usize,
@@ -242,8 +243,8 @@ impl Notify {
 }
 
 impl Store {
-    /// Returns the rules of NOTIFY, each with its database and the command that creates it in RESP: the text of a snapshot's
-    /// [`FIELD`]. O(rules).
+    /// Returns the rules of NOTIFY, each with its database and the command that creates it in RESP:
+    /// the text of a snapshot's [`FIELD`]. O(rules).
     pub fn notify_rules(&self) -> Vec<Vec<u8>> {
         let text = |rule: &Arc<Rule>| {
             let mut text = format!("{} ", rule.db).into_bytes();
@@ -253,7 +254,8 @@ impl Store {
         self.notify.rules().iter().map(text).collect()
     }
 
-    /// See [`Turn::restore_notify_rule`](crate::Turn::restore_notify_rule). The caller holds every shard.
+    /// See [`Turn::restore_notify_rule`](crate::Turn::restore_notify_rule). The caller holds every
+    /// shard.
     pub(crate) fn restore_notify_rule(&self, text: &[u8]) -> Result<(), Error> {
         let damaged = || Error::fixed("ERR the rule of NOTIFY is damaged");
         let (db, command) = notify_rule_parts(text).ok_or_else(damaged)?;
@@ -283,7 +285,8 @@ impl Store {
         done
     }
 
-    /// Takes over the rules of a store that has been loaded in this one's place. The caller holds every shard.
+    /// Takes over the rules of a store that has been loaded in this one's place. The caller holds
+    /// every shard.
     pub(crate) fn adopt_notify_rules(&self, loaded: &Self) {
         let list = loaded.notify.rules().list.clone();
         self.publish(&mut self.notify.rules.write(), list);
@@ -296,7 +299,8 @@ impl Store {
     }
 }
 
-/// Divides the text of a snapshot's [`FIELD`] into the rule's database and the command that creates it.
+/// Divides the text of a snapshot's [`FIELD`] into the rule's database and the command that creates
+/// it.
 fn notify_rule_parts(text: &[u8]) -> Option<(usize, &[u8])> {
     let space = text.iter().position(|&b| b == b' ')?;
     let db = std::str::from_utf8(&text[..space]).ok()?.parse().ok()?;

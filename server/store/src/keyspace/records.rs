@@ -12,8 +12,8 @@ use crate::value::Value;
 /// Index of a key's record in its database: valid until the key is removed.
 pub type Id = u32;
 
-/// One key with its value and its deadline. It may lie in two cache lines: the wheel needs only the start, and a read of
-/// both ends fetches all of it.
+/// One key with its value and its deadline. It may lie in two cache lines: the wheel needs only the
+/// start, and a read of both ends fetches all of it.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Record {

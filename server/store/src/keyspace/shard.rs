@@ -1,7 +1,7 @@
 //! The keyspace, split by the hash of the tables into shards, each behind a lock.
 //!
-//! Ground rules: only [`Turn`](crate::Turn) locks shards, several of them in ascending order. A shard's wake-up is written
-//! under its lock and may be read without it.
+//! Ground rules: only [`Turn`](crate::Turn) locks shards, several of them in ascending order. A
+//! shard's wake-up is written under its lock and may be read without it.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -35,7 +35,8 @@ pub(crate) const NO_WAKEUP: u64 = u64::MAX;
 
 static CRC16: Crc<u16, Table<1>> = Crc::<u16, Table<1>>::new(&CRC_16_XMODEM);
 
-/// Returns Redis's hash slot of a key: CRC16 of the part in braces if there is one, else of the whole key.
+/// Returns Redis's hash slot of a key: CRC16 of the part in braces if there is one, else of the
+/// whole key.
 ///
 /// ```
 /// use punctual_store::hash_slot;
@@ -90,8 +91,8 @@ impl Shard {
         self.dbs.iter().map(Db::room).sum()
     }
 
-    /// Returns a lower bound of the earliest deadline in any database, if it has changed since the last call. Only the
-    /// databases in `touched` may have changed.
+    /// Returns a lower bound of the earliest deadline in any database, if it has changed since the
+    /// last call. Only the databases in `touched` may have changed.
     pub(crate) fn changed_wakeup(&mut self, touched: Touched) -> Option<u64> {
         let asked = match touched {
             Touched::None => 0..0,
@@ -132,8 +133,9 @@ pub(crate) const NAP: Duration = Duration::from_micros(20);
 /// Number of times that a walk sleeps at most, to let turns go first.
 const NAPS: u32 = 16;
 
-/// A walk holds its shard most of the time, so it lets turns that wait go first. They sleep until the end of its step, some tens of
-/// microseconds, because the mutex would yield the processor, which costs a thread a time slice or more: milliseconds.
+/// A walk holds its shard most of the time, so it lets turns that wait go first. They sleep until
+/// the end of its step, some tens of microseconds, because the mutex would yield the processor,
+/// which costs a thread a time slice or more: milliseconds.
 impl Locked {
     fn new(shard: Shard, nap: fn(Duration)) -> Self {
         Self {
@@ -198,15 +200,17 @@ impl Drop for Walked<'_> {
 /// ```
 pub struct Store {
     pub(crate) locked: Box<[Locked]>,
-    /// By shard: unix ms at which it must be polled; [`NO_WAKEUP`] if never. They seldom change and all loops read them, so
-    /// they lie apart from the locks.
+    /// By shard: unix ms at which it must be polled; [`NO_WAKEUP`] if never. They seldom change and
+    /// all loops read them, so they lie apart from the locks.
     pub(crate) wakeups: Box<[AtomicU64]>,
-    /// By shard: bytes of free places for records, when the shard was last unlocked. Only while `counts_room` is set.
+    /// By shard: bytes of free places for records, when the shard was last unlocked. Only while
+    /// `counts_room` is set.
     pub(crate) rooms: Box<[AtomicU64]>,
     /// Whether turns keep `rooms`.
     pub(crate) counts_room: AtomicBool,
     databases: usize,
-    /// Whether the wheel expires due keys (DEBUG SET-ACTIVE-EXPIRE); otherwise only commands that meet them do.
+    /// Whether the wheel expires due keys (DEBUG SET-ACTIVE-EXPIRE); otherwise only commands that
+    /// meet them do.
     active_expire: AtomicBool,
     /// Whether RESTORE verifies checksums (DEBUG SET-SKIP-CHECKSUM-VALIDATION).
     checks_payloads: AtomicBool,
@@ -219,7 +223,8 @@ pub struct Store {
     tickets: AtomicU64,
     /// Number of keys that clients wait for.
     waiting_keys: AtomicU64,
-    /// The shard that a turn which may lock in any order waits for; [`usize::MAX`] if there is none.
+    /// The shard that a turn which may lock in any order waits for; [`usize::MAX`] if there is
+    /// none.
     pub(crate) wanted: AtomicUsize,
     /// Whether somebody reads the log of changes.
     pub(crate) logged: AtomicBool,
@@ -245,7 +250,8 @@ pub struct Store {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Writers {
-    /// Those of clients, and those that [replay](crate::Turn::replays) a log: the server is a primary.
+    /// Those of clients, and those that [replay](crate::Turn::replays) a log: the server is a
+    /// primary.
     Clients,
     /// Those that replay a log: the server is a replica.
     Stream,
@@ -293,7 +299,8 @@ impl Store {
         Self::with_hasher(options, hasher, random)
     }
 
-    /// Creates an empty keyspace that can take this one's place; see [`Turn::replace_all`](crate::Turn::replace_all).
+    /// Creates an empty keyspace that can take this one's place; see
+    /// [`Turn::replace_all`](crate::Turn::replace_all).
     pub fn beside(&self) -> Self {
         let options = StoreOptions {
             shards: self.shards(),
@@ -387,14 +394,15 @@ impl Store {
         }
     }
 
-    /// Returns when shard `shard` must be polled next, in unix ms: a lower bound of its earliest deadline. `None` if it has no
-    /// deadlines or active expiry is off. Takes no lock.
+    /// Returns when shard `shard` must be polled next, in unix ms: a lower bound of its earliest
+    /// deadline. `None` if it has no deadlines or active expiry is off. Takes no lock.
     pub fn next_wakeup(&self, shard: usize) -> Option<u64> {
         let at = self.wakeups[shard].load(Ordering::SeqCst);
         (at != NO_WAKEUP && self.active_expire()).then_some(at)
     }
 
-    /// Makes turns keep the figures of [`Turn::room`](crate::Turn::room), from the next time that they unlock a shard.
+    /// Makes turns keep the figures of [`Turn::room`](crate::Turn::room), from the next time that
+    /// they unlock a shard.
     pub fn set_counts_room(&self, on: bool) {
         self.counts_room.store(on, Ordering::Relaxed);
     }
@@ -426,7 +434,8 @@ impl Store {
         self.limits_version.fetch_add(1, Ordering::Release);
     }
 
-    /// Returns the limits if they were set since `version`, which is 0 at first. Writes nothing that other threads read.
+    /// Returns the limits if they were set since `version`, which is 0 at first. Writes nothing
+    /// that other threads read.
     pub fn changed_limits(&self, version: &mut u64) -> Option<Limits> {
         let now = self.limits_version.load(Ordering::Acquire);
         let before = std::mem::replace(version, now);
@@ -449,8 +458,9 @@ impl Store {
             .fetch_add(more.cast_unsigned(), Ordering::Relaxed);
     }
 
-    /// Sets the turns that may write, from the next time that turns lock a shard. A turn that holds every shard thus divides the
-    /// writes before from those after it. [`Turn::set_following`](crate::Turn::set_following) decides about deadlines.
+    /// Sets the turns that may write, from the next time that turns lock a shard. A turn that holds
+    /// every shard thus divides the writes before from those after it.
+    /// [`Turn::set_following`](crate::Turn::set_following) decides about deadlines.
     pub fn set_writers(&self, writers: Writers) {
         self.writers.store(writers as u8, Ordering::SeqCst);
     }
@@ -461,7 +471,8 @@ impl Store {
         Writers::ALL[usize::from(self.writers.load(Ordering::SeqCst))]
     }
 
-    /// Makes the databases those of a replica before the first turn; see [`Turn::set_following`](crate::Turn::set_following).
+    /// Makes the databases those of a replica before the first turn; see
+    /// [`Turn::set_following`](crate::Turn::set_following).
     pub fn follow_from_start(&self) {
         for locked in &self.locked {
             let mut shard = locked.shard.lock();

@@ -1,13 +1,14 @@
-//! Which clients have read which keys of a shard, so that they may have cached them (CLIENT TRACKING). The shard's lock
-//! guards it.
+//! Which clients have read which keys of a shard, so that they may have cached them (CLIENT
+//! TRACKING). The shard's lock guards it.
 //!
-//! Keys are known by their names alone: as in Redis, a change of a key in one database invalidates the name in all of them. A
-//! reader is a number that its server never gives to another client (before 2^32 others have had one), so a client that goes
-//! away leaves its numbers where they are, until the keys change or leave the table.
+//! Keys are known by their names alone: as in Redis, a change of a key in one database invalidates
+//! the name in all of them. A reader is a number that its server never gives to another client
+//! (before 2^32 others have had one), so a client that goes away leaves its numbers where they are,
+//! until the keys change or leave the table.
 //!
-//! The readers of a key are the bits of 64-bit words, each with its place: numbers that were given one after the other
-//! share words, so a key that a thousand clients have read takes 256 bytes, and one with a single reader nothing beside
-//! its entry.
+//! The readers of a key are the bits of 64-bit words, each with its place: numbers that were given
+//! one after the other share words, so a key that a thousand clients have read takes 256 bytes, and
+//! one with a single reader nothing beside its entry.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -136,7 +137,8 @@ impl Tracked {
         self.index.find(hash, is)
     }
 
-    /// Fetches the cache lines that look-ups of these hashes will need, each in its table, side by side. Changes nothing.
+    /// Fetches the cache lines that look-ups of these hashes will need, each in its table, side by
+    /// side. Changes nothing.
     pub(crate) fn warm(names: &[(&Self, Hash)]) {
         // The sums keep the loads alive.
         let lines = |sum, (table, hash): &(&Self, Hash)| sum ^ table.index.warm(*hash);

@@ -1,6 +1,7 @@
 //! Clients that wait for keys of a shard: the queues behind BLPOP and the other blocking commands.
 //!
-//! The shard's lock guards the queues. A waiter ends once: the thread that [claims](Waiter::claim) it answers it.
+//! The shard's lock guards the queues. A waiter ends once: the thread that [claims](Waiter::claim)
+//! it answers it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -25,8 +26,8 @@ pub enum Wants {
     Zset,
     /// An entry of a stream behind the ID that belongs to its key.
     Entries(Box<[Id]>),
-    /// An entry of a stream that the consumer group of this name has not read, or whose lease has ended, or that has been idle for
-    /// this number of ms.
+    /// An entry of a stream that the consumer group of this name has not read, or whose lease has
+    /// ended, or that has been idle for this number of ms.
     Group(Box<[u8]>, Option<u64>),
     /// A job of a queue.
     Jobs,
@@ -42,8 +43,8 @@ const GROUP_GONE: Error =
     Error::fixed("NOGROUP the consumer group this client was blocked on no longer exists");
 
 impl Wants {
-    /// Returns what `value` means for the command, or `None` if it must wait on. `ids` are those of the command's IDs that
-    /// belong to the key.
+    /// Returns what `value` means for the command, or `None` if it must wait on. `ids` are those of
+    /// the command's IDs that belong to the key.
     fn outcome(
         &self,
         value: Option<&Value>,
@@ -72,7 +73,8 @@ impl Wants {
         matches!(self, Self::Group(..))
     }
 
-    /// Returns whether a key that does not serve one waiter does not serve another one with the same wants.
+    /// Returns whether a key that does not serve one waiter does not serve another one with the
+    /// same wants.
     const fn is_shared(&self) -> bool {
         matches!(self, Self::List(_) | Self::Group(..) | Self::Jobs)
     }
@@ -174,7 +176,8 @@ impl Waiter {
         }
     }
 
-    /// Creates a waiter of a server's command, which is in no queue. It has no timeout, and CLIENT UNBLOCK leaves it.
+    /// Creates a waiter of a server's command, which is in no queue. It has no timeout, and CLIENT
+    /// UNBLOCK leaves it.
     pub fn without_keys(args: OwnedArgs, client: &WaitingClient) -> Self {
         let wait = Wait::new(Wants::Nothing, 0..0, None);
         let waiter = Self::new(0, args, wait, client);
@@ -197,7 +200,8 @@ impl Waiter {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// Returns whether it may still be in the queues of its keys; see [`Turn::stop_waiting`](crate::Turn::stop_waiting).
+    /// Returns whether it may still be in the queues of its keys; see
+    /// [`Turn::stop_waiting`](crate::Turn::stop_waiting).
     pub fn is_queued(&self) -> bool {
         self.queued.load(Ordering::Acquire)
     }
@@ -334,8 +338,8 @@ impl Waiters {
         empty
     }
 
-    /// Notes a key as ready if clients wait for it and its value may serve them, or end their wait. Returns true if it was
-    /// not noted before.
+    /// Notes a key as ready if clients wait for it and its value may serve them, or end their wait.
+    /// Returns true if it was not noted before.
     pub(crate) fn note_ready(&mut self, db: usize, key: &[u8], part: &Db) -> bool {
         let Some(queue) = self.queue(db, key) else {
             return false;
@@ -355,7 +359,8 @@ impl Waiters {
         keys
     }
 
-    /// Returns the next waiter of a key behind `ticket` for which `value`, that of the key, means something at `now`.
+    /// Returns the next waiter of a key behind `ticket` for which `value`, that of the key, means
+    /// something at `now`.
     pub(crate) fn next(
         &self,
         db: usize,

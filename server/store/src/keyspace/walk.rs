@@ -12,8 +12,8 @@ use crate::unwritten::Unwritten;
 use crate::value::content::millis;
 use crate::value::{SETTINGS_FIELD, Value};
 
-/// Bytes of records that one step writes while the shard is locked: some tens of microseconds. In tests only a few records,
-/// so that much happens between two steps.
+/// Bytes of records that one step writes while the shard is locked: some tens of microseconds. In
+/// tests only a few records, so that much happens between two steps.
 pub(crate) const SLICE_BYTES: usize = if cfg!(test) { 60 } else { 32 << 10 };
 /// Number of indices that one step visits, free ones included.
 const SLICE_INDICES: u32 = 4_096;
@@ -56,9 +56,10 @@ enum Place {
 
 /// Progress of a snapshot in one database.
 ///
-/// A small record is written in one step, or early. A large one is *opened* when the walk reaches it, or before it changes. From
-/// then on the value keeps what the walk needs (`value/content.rs`), and the record is written in steps when its turn comes, even
-/// if it is removed from the database meanwhile.
+/// A small record is written in one step, or early. A large one is *opened* when the walk reaches
+/// it, or before it changes. From then on the value keeps what the walk needs (`value/content.rs`),
+/// and the record is written in steps when its turn comes, even if it is removed from the database
+/// meanwhile.
 pub(crate) struct Walk {
     /// Number of the database when the snapshot began.
     pub(crate) number: usize,
@@ -105,14 +106,16 @@ impl Walk {
         }
     }
 
-    /// Takes over the value of a removed record, or a replaced value, if it is still needed. Leaves an empty string.
+    /// Takes over the value of a removed record, or a replaced value, if it is still needed. Leaves
+    /// an empty string.
     pub(crate) fn keep(&mut self, id: Id, value: &mut Value) {
         self.displace(id, |_, _| {
             Place::Kept(std::mem::replace(value, Value::string(b"")))
         });
     }
 
-    /// Writes the rest of an opened record at once, because its value moves to another database or shard. O(bytes).
+    /// Writes the rest of an opened record at once, because its value moves to another database or
+    /// shard. O(bytes).
     pub(crate) fn finish(&mut self, id: Id, value: &mut Value) {
         self.displace(id, |encoder, kind| {
             let (content, mut rest) = (value.content_mut(), Vec::new());

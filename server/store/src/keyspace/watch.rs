@@ -136,8 +136,8 @@ impl Watched {
         }
     }
 
-    /// Raises the flags for a database whose keys are about to be replaced by those of `new`, or removed.
-    /// O(watched keys).
+    /// Raises the flags for a database whose keys are about to be replaced by those of `new`, or
+    /// removed. O(watched keys).
     pub(crate) fn db_replaced(&mut self, db: usize, old: &Db, new: Option<&Db>, now: Now) {
         let Some(keys) = self.dbs.get_mut(db) else {
             return;

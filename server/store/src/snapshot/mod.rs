@@ -1,13 +1,15 @@
 //! Snapshots: the keyspace at one instant, while writes go on.
 //!
-//! A snapshot begins with every shard locked for a moment: from then on each database has a *walk* that goes through
-//! its records in index order, a few at a time, under the shard's lock. Before a record changes, moves or is removed that the
-//! walk has not reached, the walk writes it *early*. Records that are added after the snapshot began are marked, and the
-//! walk skips them. So the snapshot is the keyspace of its instant, each record is written once, and the extra memory is
+//! A snapshot begins with every shard locked for a moment: from then on each database has a *walk*
+//! that goes through its records in index order, a few at a time, under the shard's lock. Before a
+//! record changes, moves or is removed that the walk has not reached, the walk writes it *early*.
+//! Records that are added after the snapshot began are marked, and the walk skips them. So the
+//! snapshot is the keyspace of its instant, each record is written once, and the extra memory is
 //! one bit a record and the early records until they are fetched.
 //!
-//! Ground rules: every change of a record goes through `Db`, which calls its walk *before* the change. A flushed database
-//! is set aside with its walk (`Store::set_aside`), which continues there without a lock.
+//! Ground rules: every change of a record goes through `Db`, which calls its walk *before* the
+//! change. A flushed database is set aside with its walk (`Store::set_aside`), which continues
+//! there without a lock.
 
 #[cfg(test)]
 mod tests;
@@ -20,8 +22,9 @@ pub use crate::keyspace::walk::Format;
 use crate::keyspace::walk::{Walk, WalkStep};
 use crate::turn::Turn;
 
-/// Number of steps of a walk, about a millisecond, after which its thread sleeps for a moment. An event loop on the same
-/// processor would otherwise wait until the end of the thread's time slice, several milliseconds.
+/// Number of steps of a walk, about a millisecond, after which its thread sleeps for a moment. An
+/// event loop on the same processor would otherwise wait until the end of the thread's time slice,
+/// several milliseconds.
 const STEPS: u32 = 16;
 
 /// A running snapshot. The caller must take it to its end, or [abandon](Snapshot::abandon) it.
@@ -58,8 +61,8 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Begins a snapshot of the keyspace at this instant. There must be no other snapshot. Locks every shard for a time of
-    /// O(databases · shards) and one bit a record.
+    /// Begins a snapshot of the keyspace at this instant. There must be no other snapshot. Locks
+    /// every shard for a time of O(databases · shards) and one bit a record.
     pub fn begin(turn: &mut Turn, format: Format) -> Self {
         turn.lock_all();
         let mut sizes = BTreeMap::<usize, (usize, usize)>::new();
@@ -130,9 +133,9 @@ impl Snapshot {
         self.early_bytes
     }
 
-    /// Appends the next records to `out` and returns the number of their database, or `None` at the end. Databases come in
-    /// ascending order. Locks one shard for some tens of kilobytes of records: no turn of the calling thread may hold a
-    /// lock.
+    /// Appends the next records to `out` and returns the number of their database, or `None` at the
+    /// end. Databases come in ascending order. Locks one shard for some tens of kilobytes of
+    /// records: no turn of the calling thread may hold a lock.
     pub fn next(&mut self, store: &Store, out: &mut Vec<u8>) -> Option<usize> {
         self.steps += 1;
         if self.steps.is_multiple_of(STEPS) {

@@ -180,7 +180,8 @@ fn happening() -> impl Strategy<Value = Happening> {
     ]
 }
 
-/// Commands on few keys with large values: collections of three elements or pieces are large in tests.
+/// Commands on few keys with large values: collections of three elements or pieces are large in
+/// tests.
 fn large_happening() -> impl Strategy<Value = Happening> {
     let line = (0..8u32, 0..43usize, any::<u8>(), 0..8u32).prop_map(|(key, kind, n, other)| {
         let m = n % 16;

@@ -103,8 +103,9 @@ impl Keys {
         matches!(*self, Self::Range { last, .. } if last < 0)
     }
 
-    /// Returns the position of the glob of the keys that the command reads, or the number of arguments if the command reads every
-    /// key. `None` if the command reads only keys that it names.
+    /// Returns the position of the glob of the keys that the command reads, or the number of
+    /// arguments if the command reads every key. `None` if the command reads only keys that it
+    /// names.
     pub fn glob(&self, args: Args) -> Option<usize> {
         let Self::Options(options) = self else {
             return None;
@@ -113,7 +114,8 @@ impl Keys {
         Some(options.last(args, option).unwrap_or(args.len()))
     }
 
-    /// Returns true if a command with these arguments may reach keys that the arguments do not name.
+    /// Returns true if a command with these arguments may reach keys that the arguments do not
+    /// name.
     pub fn reaches_unnamed(&self, args: Args) -> bool {
         matches!(self, Self::Options(options) if options.reaches_unnamed(args))
     }
@@ -128,9 +130,11 @@ pub struct OptionKeys {
     pub from: usize,
     /// Options with a key as argument. If an option is repeated, its last key counts.
     pub keyed: &'static [&'static str],
-    /// Options with a pattern as argument: key names result from replacing its asterisk with an element.
+    /// Options with a pattern as argument: key names result from replacing its asterisk with an
+    /// element.
     pub patterned: &'static [&'static str],
-    /// Option with a glob as argument: the command reads each key that the glob matches, or every key without the option.
+    /// Option with a glob as argument: the command reads each key that the glob matches, or every
+    /// key without the option.
     pub globbed: Option<&'static str>,
     /// Other options with arguments, and the number of arguments.
     pub skipped: &'static [(&'static str, usize)],
@@ -232,7 +236,8 @@ pub(crate) fn until(args: Args, first: usize, words: &[&str]) -> Range<usize> {
     first..end.unwrap_or(args.len())
 }
 
-/// Returns the positions of the keys after the option STREAMS of XREAD and XREADGROUP; empty if the arguments are wrong.
+/// Returns the positions of the keys after the option STREAMS of XREAD and XREADGROUP; empty if the
+/// arguments are wrong.
 fn streams(args: Args) -> Range<usize> {
     let mut at = 1;
     while let Some(arg) = args.get(at) {
@@ -251,8 +256,8 @@ fn streams(args: Args) -> Range<usize> {
     0..0
 }
 
-/// Returns the positions of the keys, and of what follows each, after the argument at `count`; empty if that number exceeds
-/// the arguments.
+/// Returns the positions of the keys, and of what follows each, after the argument at `count`;
+/// empty if that number exceeds the arguments.
 fn counted(args: Args, count: usize, step: usize) -> Range<usize> {
     let number = args.get(count).and_then(parse_i64);
     let available = args.len().saturating_sub(count + 1) / step;

@@ -1,14 +1,17 @@
-//! Syntax of commands: a row declares its arguments in one string, from which COMMAND DOCS and the tests of the pages derive.
+//! Syntax of commands: a row declares its arguments in one string, from which COMMAND DOCS and the
+//! tests of the pages derive.
 //!
 //! ```text
 //! key value [condition: NX | XX] [GET@6.2.0] [expiration: EX seconds | PX milliseconds | KEEPTTL@6.0.0]
 //! ```
 //!
-//! - A lower-case word is a value. A colon sets its type if the name does not: `db:integer`. A digit is the index of its
-//!   key specification: `newkey:key1`. Quotes keep a colon in the name: `"ip:port"`.
-//! - Any other word is a token, which belongs to the value or to the `(...)` after it. `""` is the empty token.
-//! - `(...)` groups, and `[...]` is optional. Several items are a block, and items between `|` are alternatives. A group
-//!   with one item is that item.
+//! - A lower-case word is a value. A colon sets its type if the name does not: `db:integer`. A
+//!   digit is the index of its key specification: `newkey:key1`. Quotes keep a colon in the name:
+//!   `"ip:port"`.
+//! - Any other word is a token, which belongs to the value or to the `(...)` after it. `""` is the
+//!   empty token.
+//! - `(...)` groups, and `[...]` is optional. Several items are a block, and items between `|` are
+//!   alternatives. A group with one item is that item.
 //! - `name: ` at the start of a group names it. Without a name, a group has that of its token.
 //! - `...` after an item repeats it without its token; after a group, with it.
 //! - `@6.2.0` after an item is its first Redis version, `!2.8.12` the version that deprecated it.

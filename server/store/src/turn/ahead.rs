@@ -1,8 +1,10 @@
-//! The look-ahead of a pipeline: the locks and the cache lines of its next commands, fetched side by side.
+//! The look-ahead of a pipeline: the locks and the cache lines of its next commands, fetched side
+//! by side.
 //!
-//! Ground rules: a [`Name`] is the address of an argument with its hash. It is valid while the caller's buffer is borrowed, so
-//! the caller calls [`Turn::end_ahead`] before it gives the buffer up. With several shards, a stretch of commands gets the locks
-//! that are free and never waits for one while it holds another; a command whose lock was taken locks as any other command does.
+//! Ground rules: a [`Name`] is the address of an argument with its hash. It is valid while the
+//! caller's buffer is borrowed, so the caller calls [`Turn::end_ahead`] before it gives the buffer
+//! up. With several shards, a stretch of commands gets the locks that are free and never waits for
+//! one while it holds another; a command whose lock was taken locks as any other command does.
 
 use punctual_resp::Args;
 use smallvec::SmallVec;
@@ -12,7 +14,8 @@ use crate::hash_table::{Hash, WARM_MAX};
 use crate::keyspace::db::Db;
 use crate::keyspace::tracked::Tracked;
 
-/// Most shards that a stretch of a pipeline locks. More would overlap more cache misses, and keep other threads waiting longer.
+/// Most shards that a stretch of a pipeline locks. More would overlap more cache misses, and keep
+/// other threads waiting longer.
 pub(super) const LOCKS_MAX: usize = 8;
 /// A database with fewer keys is in the cache.
 const FEW: usize = 8_000;
@@ -74,10 +77,10 @@ impl Shards {
 }
 
 impl Turn<'_> {
-    /// Prepares the first of these commands in database `db`, as many as it returns: hashes their words at `at`, which are
-    /// probably keys, locks what is
-    /// free of their shards if there are several, and fetches the cache lines that the commands will need: the records of
-    /// their keys, or elements of the collection that all of them use.
+    /// Prepares the first of these commands in database `db`, as many as it returns: hashes their
+    /// words at `at`, which are probably keys, locks what is free of their shards if there are
+    /// several, and fetches the cache lines that the commands will need: the records of their keys,
+    /// or elements of the collection that all of them use.
     pub fn look_ahead<'a>(
         &mut self,
         db: usize,
@@ -105,7 +108,8 @@ impl Turn<'_> {
         count
     }
 
-    /// Returns whether there is anything to gain from [`Turn::look_ahead_of_clients`]: not if all keys are in the cache.
+    /// Returns whether there is anything to gain from [`Turn::look_ahead_of_clients`]: not if all
+    /// keys are in the cache.
     pub fn is_worth_looking_ahead(&mut self) -> bool {
         self.store.shards() > 1 || {
             self.lock_one(0);
@@ -113,8 +117,9 @@ impl Turn<'_> {
         }
     }
 
-    /// As [`Turn::look_ahead`], for the next commands of several clients, each with its database; `None` stands for a client
-    /// without a complete command. Returns how many of these clients are prepared for.
+    /// As [`Turn::look_ahead`], for the next commands of several clients, each with its database;
+    /// `None` stands for a client without a complete command. Returns how many of these clients are
+    /// prepared for.
     pub fn look_ahead_of_clients<'a>(
         &mut self,
         commands: impl Iterator<Item = (usize, Option<Args<'a>>)>,
@@ -140,14 +145,16 @@ impl Turn<'_> {
         count
     }
 
-    /// Locks those of these shards that are free, and no others, unless the turn must keep the held ones.
+    /// Locks those of these shards that are free, and no others, unless the turn must keep the held
+    /// ones.
     fn try_lock_stretch(&mut self, shards: &Shards) {
         if !self.pinned && !self.whole {
             self.try_lock_some(&shards.numbers[..shards.len]);
         }
     }
 
-    /// Names the first key of command `at` of those that [`Turn::look_ahead`] has prepared; the command runs next.
+    /// Names the first key of command `at` of those that [`Turn::look_ahead`] has prepared; the
+    /// command runs next.
     #[inline]
     pub fn begin_ahead(&mut self, at: usize) {
         self.next = self.ahead.get(at).copied().unwrap_or(Name::NONE);
@@ -162,7 +169,8 @@ impl Turn<'_> {
         self.next = Name::NONE;
     }
 
-    /// Hashes the word at `at` of each command, until they need [`LOCKS_MAX`] shards. `same` is the word that many of them have.
+    /// Hashes the word at `at` of each command, until they need [`LOCKS_MAX`] shards. `same` is the
+    /// word that many of them have.
     fn hash_ahead<'a>(
         &mut self,
         at: usize,

@@ -1,11 +1,14 @@
 //! The one place where changes of the keyspace pass.
 //!
-//! Whatever changes a key, a field or a whole database makes the change, and then commits it here, under the lock of the
-//! shard: commands through [`Cx::commit`], expiry through [`Turn::commit`], FLUSHDB, FLUSHALL and SWAPDB through
-//! [`Turn::flush`] and [`Turn::swap`]. WATCH, blocked clients, client-side caches, the count of changes and the keyspace events
-//! live on commits alone, and so does the log of changes (`effects`). A snapshot's walk does not: it needs the record *before* the change, so [`Db`](crate::keyspace::db::Db) tells it.
+//! Whatever changes a key, a field or a whole database makes the change, and then commits it here,
+//! under the lock of the shard: commands through [`Cx::commit`], expiry through [`Turn::commit`],
+//! FLUSHDB, FLUSHALL and SWAPDB through [`Turn::flush`] and [`Turn::swap`]. WATCH, blocked clients,
+//! client-side caches, the count of changes and the keyspace events live on commits alone, and so
+//! does the log of changes (`effects`). A snapshot's walk does not: it needs the record *before*
+//! the change, so [`Db`](crate::keyspace::db::Db) tells it.
 //!
-//! Two things are no changes and commit nothing: loading a snapshot, and the events `new` and `keymiss`.
+//! Two things are no changes and commit nothing: loading a snapshot, and the events `new` and
+//! `keymiss`.
 
 use std::ops::Range;
 
@@ -21,9 +24,9 @@ use crate::value::Value;
 use super::cx::Place;
 
 impl Turn<'_> {
-    /// Commits a change of a key: raises WATCH flags, notes the key as ready for blocked clients, adds `count` to the
-    /// changes, and publishes the event if its class is on. `count` is 0 for a second event of a change that is counted
-    /// already, and for expiry.
+    /// Commits a change of a key: raises WATCH flags, notes the key as ready for blocked clients,
+    /// adds `count` to the changes, and publishes the event if its class is on. `count` is 0 for a
+    /// second event of a change that is counted already, and for expiry.
     #[inline]
     pub(crate) fn commit(
         &mut self,
@@ -48,7 +51,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Lists a key that a client of a replica has written among those that fall due without the primary.
+    /// Lists a key that a client of a replica has written among those that fall due without the
+    /// primary.
     fn note_own(&mut self, db: usize, key: &[u8]) {
         let number = self.store.shard_of(key);
         let part = self.shard_db(number, db);
@@ -57,8 +61,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Makes the databases those of a replica, in which only keys that its own clients have written fall due, or of a primary.
-    /// Locks every shard. O(shards · databases).
+    /// Makes the databases those of a replica, in which only keys that its own clients have written
+    /// fall due, or of a primary. Locks every shard. O(shards · databases).
     pub fn set_following(&mut self, on: bool) {
         self.lock_all();
         self.touch(Touched::Any);
@@ -67,8 +71,8 @@ impl Turn<'_> {
         }
     }
 
-    /// As [`Turn::commit`], for an entry that has expired: it is no change by the running command. `value` is the value of a key
-    /// that is gone with it.
+    /// As [`Turn::commit`], for an entry that has expired: it is no change by the running command.
+    /// `value` is the value of a key that is gone with it.
     pub(super) fn commit_expiry(
         &mut self,
         db: usize,
@@ -84,7 +88,8 @@ impl Turn<'_> {
         self.announce_with(db, class, event, key, value);
     }
 
-    /// Notes that clients watch, cache or wait for keys of a held shard, or that the policy asks for the times of changes.
+    /// Notes that clients watch, cache or wait for keys of a held shard, or that the policy asks
+    /// for the times of changes.
     pub(super) fn observe(&mut self) {
         self.observed = true;
         self.reports = true;
@@ -99,7 +104,8 @@ impl Turn<'_> {
         self.report(db, key, self.client);
     }
 
-    /// Reports a changed key to the log, to the clients that watch, cache or wait for it, and to the policy.
+    /// Reports a changed key to the log, to the clients that watch, cache or wait for it, and to
+    /// the policy.
     fn report(&mut self, db: usize, key: &[u8], by: u64) {
         self.note_for_log(db, key);
         if self.observed {
@@ -139,8 +145,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Raises the flags of a changed key's watchers, tells the clients that may have cached it, notes the key if clients wait for it,
-    /// and records the change if the policy asks for it.
+    /// Raises the flags of a changed key's watchers, tells the clients that may have cached it,
+    /// notes the key if clients wait for it, and records the change if the policy asks for it.
     #[cold]
     fn notify_observers(&mut self, db: usize, key: &[u8], by: u64) {
         let number = self.store.shard_of(key);
@@ -175,7 +181,8 @@ impl Turn<'_> {
         }
     }
 
-    /// As [`Turn::commit`], for a change of a stream's groups: as in Redis, it touches neither WATCH nor blocked clients.
+    /// As [`Turn::commit`], for a change of a stream's groups: as in Redis, it touches neither
+    /// WATCH nor blocked clients.
     pub(crate) fn commit_group(&mut self, db: usize, key: &[u8], event: Option<&str>, count: u64) {
         self.changed = true;
         self.stats.dirty += count;
@@ -188,8 +195,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Removes all keys of these databases, of which every shard must be held, and commits that. The memory is freed after
-    /// the turn ([`Turn::discarded`]).
+    /// Removes all keys of these databases, of which every shard must be held, and commits that.
+    /// The memory is freed after the turn ([`Turn::discarded`]).
     pub(crate) fn flush(&mut self, dbs: Range<usize>) {
         for db in dbs {
             let removed = self.empty(db);
@@ -225,7 +232,8 @@ impl Turn<'_> {
         self.ready.extend(ready);
     }
 
-    /// Empties every database, for a snapshot that is loaded in their place: raises WATCH flags, and counts no change.
+    /// Empties every database, for a snapshot that is loaded in their place: raises WATCH flags,
+    /// and counts no change.
     pub fn clear(&mut self) {
         self.lock_all();
         self.touch(Touched::Any);
@@ -235,9 +243,9 @@ impl Turn<'_> {
         self.invalidate_all();
     }
 
-    /// Replaces the whole keyspace by `loaded`, which [`Store::beside`](crate::Store::beside) has created: raises WATCH
-    /// flags, notes ready keys, and counts no change. Locks every shard. The memory is freed after the turn.
-    /// O(watched keys + shards · databases).
+    /// Replaces the whole keyspace by `loaded`, which [`Store::beside`](crate::Store::beside) has
+    /// created: raises WATCH flags, notes ready keys, and counts no change. Locks every shard. The
+    /// memory is freed after the turn. O(watched keys + shards · databases).
     pub fn replace_all(&mut self, loaded: Store) {
         self.lock_all();
         self.touch(Touched::Any);
@@ -287,7 +295,8 @@ impl Turn<'_> {
         removed
     }
 
-    /// Raises the WATCH flags for database `db`, whose keys are about to be replaced by those of `new`, or removed.
+    /// Raises the WATCH flags for database `db`, whose keys are about to be replaced by those of
+    /// `new`, or removed.
     fn db_replaced(&mut self, db: usize, new: Option<usize>) {
         if !self.observed {
             return;
@@ -324,8 +333,8 @@ impl Cx<'_, '_> {
         self.turn.commit_silently(self.db, key, count);
     }
 
-    /// Commits that elements of a collection were changed or removed. A collection that has become empty is removed, with
-    /// the event `del`.
+    /// Commits that elements of a collection were changed or removed. A collection that has become
+    /// empty is removed, with the event `del`.
     pub(crate) fn commit_elements(
         &mut self,
         place: Place,

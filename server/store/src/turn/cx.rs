@@ -1,5 +1,6 @@
-//! Look-ups of keys by handlers. Every look-up goes through here, so a handler never sees a key whose deadline has passed,
-//! even if the wheel has not expired it yet. Changes are committed in `commit`.
+//! Look-ups of keys by handlers. Every look-up goes through here, so a handler never sees a key
+//! whose deadline has passed, even if the wheel has not expired it yet. Changes are committed in
+//! `commit`.
 
 use rand::RngExt as _;
 use smallvec::SmallVec;
@@ -17,7 +18,8 @@ use crate::value::string::Str;
 use crate::value::{Kind, Value};
 use crate::{Error, Store};
 
-/// Shard, database and hash of a name, computed once for its look-up, its insertion and every change.
+/// Shard, database and hash of a name, computed once for its look-up, its insertion and every
+/// change.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     shard: usize,
@@ -80,8 +82,8 @@ impl<'s> Cx<'_, 's> {
         self.seek_in(db, key, false).1
     }
 
-    /// Finds a key of the client's database, and returns its place too; expires it if it is due. Notes the use if `touch` is
-    /// set. Counts nothing. O(length of the name).
+    /// Finds a key of the client's database, and returns its place too; expires it if it is due.
+    /// Notes the use if `touch` is set. Counts nothing. O(length of the name).
     #[inline]
     pub(crate) fn seek(&mut self, key: &[u8], touch: bool) -> (Place, Option<Id>) {
         self.seek_in(self.db, key, touch)
@@ -132,7 +134,8 @@ impl<'s> Cx<'_, 's> {
         self.turn.shard_db(place.shard, place.db)
     }
 
-    /// Finds a key to read: counts a hit or a miss, publishes `keymiss`, and notes the use. O(length of the name).
+    /// Finds a key to read: counts a hit or a miss, publishes `keymiss`, and notes the use.
+    /// O(length of the name).
     #[inline]
     pub fn read(&mut self, key: &[u8]) -> Option<&Record> {
         let (place, found) = self.seek_to_read(key);
@@ -213,11 +216,12 @@ impl<'s> Cx<'_, 's> {
         }
     }
 
-    /// Finds keys to read, one after the other, as [`Cx::read`], and returns all values at once; `None` for keys that do not
-    /// exist.
+    /// Finds keys to read, one after the other, as [`Cx::read`], and returns all values at once;
+    /// `None` for keys that do not exist.
     ///
     /// # Errors
-    /// [`Error::WrongType`] at the first value that `fits` refuses; the keys behind it are not read.
+    /// [`Error::WrongType`] at the first value that `fits` refuses; the keys behind it are not
+    /// read.
     pub(crate) fn values<'k>(
         &mut self,
         keys: impl IntoIterator<Item = &'k [u8]>,
@@ -273,7 +277,8 @@ impl<'s> Cx<'_, 's> {
         K::of(&self.db_at(place).get(id).value).ok_or(Error::WrongType)
     }
 
-    /// Returns a key's value as a `K`, to change. Only for a real change: a running snapshot writes the value before it.
+    /// Returns a key's value as a `K`, to change. Only for a real change: a running snapshot writes
+    /// the value before it.
     ///
     /// # Errors
     /// [`Error::WrongType`] if the value has another type.
@@ -287,8 +292,8 @@ impl<'s> Cx<'_, 's> {
         self.db_at(place).rearm(id);
     }
 
-    /// Expires the due fields among `names`. Returns the hash, or `None` if it was removed with its last field. O(1) if no
-    /// field has a deadline, else O(names).
+    /// Expires the due fields among `names`. Returns the hash, or `None` if it was removed with its
+    /// last field. O(1) if no field has a deadline, else O(names).
     #[inline]
     pub(crate) fn expire_due_fields<'k>(
         &mut self,
@@ -330,8 +335,8 @@ impl<'s> Cx<'_, 's> {
         }
     }
 
-    /// Replaces a key's value and removes its deadline, as `*STORE` commands do. Publishes `new` if the key did not exist,
-    /// and commits nothing.
+    /// Replaces a key's value and removes its deadline, as `*STORE` commands do. Publishes `new` if
+    /// the key did not exist, and commits nothing.
     pub(crate) fn overwrite(&mut self, key: &[u8], value: Value) -> Id {
         let (place, found) = self.seek_to_write(key);
         match found {
@@ -364,7 +369,8 @@ impl<'s> Cx<'_, 's> {
         id
     }
 
-    /// As [`Cx::add`], at the place of a look-up that found nothing, so the name is not hashed again.
+    /// As [`Cx::add`], at the place of a look-up that found nothing, so the name is not hashed
+    /// again.
     pub(crate) fn add_at(&mut self, place: Place, key: &[u8], value: Value) -> Id {
         let uses = self.turn.limits.uses.initial(self.turn.now);
         let id = self

@@ -1,14 +1,18 @@
 //! Effects: what a turn has changed, as commands that replay to the same keyspace.
 //!
-//! While somebody reads the log of changes ([`Store::set_logged`]), a turn collects its effects and hands them to
-//! [`Sink::log`](crate::events::Sink::log) before it unlocks anything, so the log's order is an order in which the turns happened.
+//! While somebody reads the log of changes ([`Store::set_logged`]), a turn collects its effects and
+//! hands them to [`Sink::log`](crate::events::Sink::log) before it unlocks anything, so the log's
+//! order is an order in which the turns happened.
 //!
-//! - A command that has committed a change is its own effect, word by word. A handler whose words would not replay to the
-//!   same keyspace sets its effects itself ([`Cx::effect`]): relative times, random choices, sums of floats, blocking pops.
+//! - A command that has committed a change is its own effect, word by word. A handler whose words
+//!   would not replay to the same keyspace sets its effects itself ([`Cx::effect`]): relative
+//!   times, random choices, sums of floats, blocking pops.
 //! - An entry that expires is a DEL or HDEL, before the command that met it.
-//! - The effects of a transaction, a script, or a command with several are framed by MULTI and EXEC: all or none.
+//! - The effects of a transaction, a script, or a command with several are framed by MULTI and
+//!   EXEC: all or none.
 //!
-//! Replay runs at an instant at which nothing is due ([`Now::replaying`](crate::Now::replaying)), because the log says what expired and when.
+//! Replay runs at an instant at which nothing is due ([`Now::replaying`](crate::Now::replaying)),
+//! because the log says what expired and when.
 
 use punctual_resp::{Args, Protocol, Reply};
 
@@ -17,8 +21,8 @@ use crate::effects::Effects;
 use crate::keyspace::shard::{Store, Writers};
 
 impl Store {
-    /// Tells turns whether somebody reads the log of changes, from the next time that they lock a shard. Only a turn that
-    /// holds every shard may call this.
+    /// Tells turns whether somebody reads the log of changes, from the next time that they lock a
+    /// shard. Only a turn that holds every shard may call this.
     pub fn set_logged(&self, logged: bool) {
         self.logged
             .store(logged, std::sync::atomic::Ordering::SeqCst);
@@ -31,8 +35,9 @@ impl Store {
 }
 
 impl Turn<'_> {
-    /// Hands the effects so far to the sink. Whoever begins a snapshot that the log continues calls this first, with every
-    /// shard held. Returns false, and does nothing, inside of a transaction or script, whose effects must not be divided.
+    /// Hands the effects so far to the sink. Whoever begins a snapshot that the log continues calls
+    /// this first, with every shard held. Returns false, and does nothing, inside of a transaction
+    /// or script, whose effects must not be divided.
     pub fn flush_effects(&mut self) -> bool {
         if self.effects.frame.depth > 0 {
             return false;
@@ -46,8 +51,8 @@ impl Turn<'_> {
         !self.effects.is_empty()
     }
 
-    /// Reads anew whether the log is read, which turns may write and whether changed keys are reported, for the turn that has changed that
-    /// itself.
+    /// Reads anew whether the log is read, which turns may write and whether changed keys are
+    /// reported, for the turn that has changed that itself.
     pub fn renew_logged(&mut self) {
         self.logged = self.store.is_logged();
         self.writers = self.store.writers();
@@ -67,7 +72,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Surrounds the effects until [`Turn::end_frame`] by MULTI and EXEC if they are several. Frames may contain others.
+    /// Surrounds the effects until [`Turn::end_frame`] by MULTI and EXEC if they are several.
+    /// Frames may contain others.
     pub fn begin_frame(&mut self) {
         let Effects { bytes, frame, .. } = &mut self.effects;
         if frame.depth == 0 {
@@ -114,8 +120,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Adds a message that a client of database `db` has published, which replicas get and files do not. As in Redis, its
-    /// database is selected before it.
+    /// Adds a message that a client of database `db` has published, which replicas get and files do
+    /// not. As in Redis, its database is selected before it.
     pub fn effect_for_replicas<W: AsRef<[u8]>>(
         &mut self,
         db: usize,
@@ -152,7 +158,8 @@ impl Cx<'_, '_> {
         self.turn.effect(self.db, words.iter());
     }
 
-    /// As [`Cx::effect`], followed by `count` more words, which are bulk strings in RESP already: members of a reply.
+    /// As [`Cx::effect`], followed by `count` more words, which are bulk strings in RESP already:
+    /// members of a reply.
     pub(crate) fn effect_with_bulks(&mut self, words: &[&[u8]], count: usize, bulks: &[u8]) {
         if self.turn.logged {
             self.turn.explicit = true;

@@ -1,7 +1,8 @@
 //! Eviction: keys that leave because memory is short.
 //!
-//! The caller knows how much memory there is ([`crate::eviction`] has the policies). An evicted key is a DEL in the log of changes, before
-//! the command for which room is made. Like an expiry, it is no change by that command.
+//! The caller knows how much memory there is ([`crate::eviction`] has the policies). An evicted key
+//! is a DEL in the log of changes, before the command for which room is made. Like an expiry, it is
+//! no change by that command.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -21,8 +22,9 @@ const TOGETHER: usize = 4;
 const PATIENCE: Duration = Duration::from_millis(1);
 
 impl Turn<'_> {
-    /// Evicts keys until `enough` returns true, which is asked before each of them. Begins with shard `first` and goes on
-    /// with every `stride`th one, then with all others. The caller has pinned nothing. O(1) amortised for each key.
+    /// Evicts keys until `enough` returns true, which is asked before each of them. Begins with
+    /// shard `first` and goes on with every `stride`th one, then with all others. The caller has
+    /// pinned nothing. O(1) amortised for each key.
     pub fn evict(
         &mut self,
         policy: Eviction,
@@ -137,7 +139,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Takes the key with the earliest deadline of a held shard off the wheel. Returns its database, record and deadline.
+    /// Takes the key with the earliest deadline of a held shard off the wheel. Returns its
+    /// database, record and deadline.
     fn earliest_in(&mut self, number: usize) -> Option<(usize, Id, u64)> {
         let mut best: Option<(usize, Id, u64)> = None;
         for db in 0..self.store.databases() {
@@ -167,8 +170,9 @@ impl Turn<'_> {
         self.discarded.evicted(record.value);
     }
 
-    /// Returns the bytes of free places for records in all shards; in those that are not held, as they were when they were
-    /// last unlocked by a turn that knew of [`Store::set_counts_room`](crate::Store::set_counts_room). O(shards + held databases).
+    /// Returns the bytes of free places for records in all shards; in those that are not held, as
+    /// they were when they were last unlocked by a turn that knew of
+    /// [`Store::set_counts_room`](crate::Store::set_counts_room). O(shards + held databases).
     pub fn room(&mut self) -> u64 {
         let store = self.store;
         self.publish_rooms();
@@ -185,14 +189,15 @@ impl Turn<'_> {
         }
     }
 
-    /// Returns whether records of a held shard must stay where they are, because a snapshot walks through them.
+    /// Returns whether records of a held shard must stay where they are, because a snapshot walks
+    /// through them.
     pub fn is_walked(&mut self) -> bool {
         self.held_shards()
             .any(|(_, shard)| shard.dbs.iter().any(Db::has_walk))
     }
 
-    /// Moves records so that a page of places becomes free, in a shard and database that has many free places. Returns the
-    /// number of bytes that were freed. Holds one shard at a time.
+    /// Moves records so that a page of places becomes free, in a shard and database that has many
+    /// free places. Returns the number of bytes that were freed. Holds one shard at a time.
     pub fn compact(&mut self) -> u64 {
         let rooms = self
             .store

@@ -1,11 +1,12 @@
-//! Expiry of keys and hash fields, from the wheel to the event. What is due in a stream is in `streams`, in a queue of
-//! jobs in `jobs`.
+//! Expiry of keys and hash fields, from the wheel to the event. What is due in a stream is in
+//! `streams`, in a queue of jobs in `jobs`.
 //!
-//! The wheel returns due keys and fields ([`Turn::expire`], [`Turn::advance`]), or a command meets them first
-//! ([`Turn::expire_touched`], [`Turn::expire_fields`]). Either way they are removed, reported to the sink and counted once.
+//! The wheel returns due keys and fields ([`Turn::expire`], [`Turn::advance`]), or a command meets
+//! them first ([`Turn::expire_touched`], [`Turn::expire_fields`]). Either way they are removed,
+//! reported to the sink and counted once.
 //!
-//! Fields of one hash that expire at the same instant, one after the other, share one `hexpired` event. A hash that has lost
-//! its last field is removed, with the event `del`.
+//! Fields of one hash that expire at the same instant, one after the other, share one `hexpired`
+//! event. A hash that has lost its last field is removed, with the event `del`.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -57,11 +58,12 @@ impl Published {
 }
 
 impl Turn<'_> {
-    /// Expires due keys and fields of shard `number`, in deadline order within each database, with at most `budget` steps of
-    /// work. Returns whether nothing due is left. The databases take turns, so that a million keys in one do not delay a few
-    /// in another. O(budget + databases).
+    /// Expires due keys and fields of shard `number`, in deadline order within each database, with
+    /// at most `budget` steps of work. Returns whether nothing due is left. The databases take
+    /// turns, so that a million keys in one do not delay a few in another. O(budget + databases).
     ///
-    /// Stops at timers that are due: the caller takes them by [`Turn::take_due_timers`], fires them and calls again.
+    /// Stops at timers that are due: the caller takes them by [`Turn::take_due_timers`], fires them
+    /// and calls again.
     pub fn expire(&mut self, number: usize, budget: &mut usize) -> bool {
         self.lock_one(number);
         self.named = super::ahead::Name::NONE;
@@ -96,7 +98,8 @@ impl Turn<'_> {
         self.framed(|turn| turn.expire_db(number, db, until, budget))
     }
 
-    /// Expires keys and fields that are due at `until` in one database of a held shard. Returns whether none is left.
+    /// Expires keys and fields that are due at `until` in one database of a held shard. Returns
+    /// whether none is left.
     pub(crate) fn expire_db(
         &mut self,
         number: usize,
@@ -163,8 +166,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Expires a due key that a command has met, unless the turn is frozen. Returns false for a timer, which stays: only its
-    /// loop fires it.
+    /// Expires a due key that a command has met, unless the turn is frozen. Returns false for a
+    /// timer, which stays: only its loop fires it.
     #[cold]
     pub(crate) fn expire_touched(&mut self, db: usize, key: &[u8], id: Id) -> bool {
         let number = self.store.shard_of(key);
@@ -189,7 +192,8 @@ impl Turn<'_> {
         self.discarded.value(record.value);
     }
 
-    /// Expires a due field, with its event unless that was published, and its hash if that is empty now.
+    /// Expires a due field, with its event unless that was published, and its hash if that is empty
+    /// now.
     fn expire_due_field(
         &mut self,
         number: usize,
@@ -212,8 +216,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Expires due fields that a command has met, by their numbers in the hash, unless the turn is frozen. Returns whether the
-    /// hash was removed with them.
+    /// Expires due fields that a command has met, by their numbers in the hash, unless the turn is
+    /// frozen. Returns whether the hash was removed with them.
     #[cold]
     pub(crate) fn expire_fields(
         &mut self,
@@ -258,12 +262,13 @@ impl Turn<'_> {
         self.commit_expiry(db, key, Classes::EXPIRED, "expired", Some(&record.value));
     }
 
-    /// Moves the instant to `to` and expires what falls due by then, in exact deadline order over all shards and databases,
-    /// each key at the instant of its own deadline: for a virtual clock. Only moves the instant if `to` is earlier, or if
-    /// active expiry is off. Locks everything until it is done: O(n log (shards · databases)) for n keys.
+    /// Moves the instant to `to` and expires what falls due by then, in exact deadline order over
+    /// all shards and databases, each key at the instant of its own deadline: for a virtual clock.
+    /// Only moves the instant if `to` is earlier, or if active expiry is off. Locks everything
+    /// until it is done: O(n log (shards · databases)) for n keys.
     ///
-    /// Returns false at the instant of timers that are due: the caller takes them by [`Turn::take_due_timers`], fires them and
-    /// calls again.
+    /// Returns false at the instant of timers that are due: the caller takes them by
+    /// [`Turn::take_due_timers`], fires them and calls again.
     #[must_use = "timers may be due before the instant"]
     pub fn advance(&mut self, to: Now) -> bool {
         if self.store.active_expire() {
@@ -283,14 +288,15 @@ impl Turn<'_> {
                 let instant = Now::from_ms(deadline);
                 self.now = self.now.max(instant);
                 let found = self.due_timers.len();
-                // By `instant` and not by the turn's: keys that were overdue expire in deadline order too.
+                // By `instant` and not by the turn's: keys that were overdue expire in deadline
+                // order too.
                 let mut done = false;
                 while !done && self.due_timers.len() == found {
                     done = self.expire_and_append(number, db, instant, &mut { usize::MAX });
                 }
                 if self.due_timers.len() > found {
-                    // The timers of the other shards fire in the same round: those that this shard's make would else fire first,
-                    // and could be made again without an end.
+                    // The timers of the other shards fire in the same round: those that this
+                    // shard's make would else fire first, and could be made again without an end.
                     fires_at = Some(deadline);
                     continue;
                 }
@@ -452,7 +458,8 @@ mod tests {
         assert!(gone.0.len() <= 200, "{}", gone.0.len());
     }
 
-    /// What is filed before anything was due lies near its deadline: the first key need not wait until all others have moved.
+    /// What is filed before anything was due lies near its deadline: the first key need not wait
+    /// until all others have moved.
     #[test]
     fn the_first_of_many_keys_expires_at_once() {
         // The first millisecond of a slot of four minutes, so that all deadlines are in it.

@@ -1,12 +1,14 @@
 //! What is due in queues of jobs.
 //!
-//! Ground rules: the wheel fires a queue's timer under the lock of its shard ([`Turn::jobs_due`]), which takes some steps
-//! ([`Jobs::step`]) and tells the workers that wait. A command takes steps before it looks ([`Turn::settle_jobs`]). What a
-//! time that has come means for a job is a matter of its record (`value/jobs.rs`), so the log has no word of it; removals and deaths
-//! are logged. A job that goes to another queue may go to another shard: it waits as `leaving` until the expiry step is done, as the entries for
-//! dead-letter streams do.
+//! Ground rules: the wheel fires a queue's timer under the lock of its shard ([`Turn::jobs_due`]),
+//! which takes some steps ([`Jobs::step`]) and tells the workers that wait. A command takes steps
+//! before it looks ([`Turn::settle_jobs`]). What a time that has come means for a job is a matter
+//! of its record (`value/jobs.rs`), so the log has no word of it; removals and deaths are logged. A
+//! job that goes to another queue may go to another shard: it waits as `leaving` until the expiry
+//! step is done, as the entries for dead-letter streams do.
 //!
-//! The log knows three commands beside those of clients: JOB PUT with a whole job, JOB LEASED, and JOB DEL.
+//! The log knows three commands beside those of clients: JOB PUT with a whole job, JOB LEASED, and
+//! JOB DEL.
 
 use rand::RngExt as _;
 
@@ -79,9 +81,10 @@ pub struct JobCensus {
 }
 
 impl Turn<'_> {
-    /// Counts up to `most` queues. Locks one shard after the other. Returns the counts at the end of the last shard, from where
-    /// the next step begins anew. Between two steps jobs may move on, so the counts are those of one instant only if one step is
-    /// enough. O(shards · databases + queues · log jobs).
+    /// Counts up to `most` queues. Locks one shard after the other. Returns the counts at the end
+    /// of the last shard, from where the next step begins anew. Between two steps jobs may move on,
+    /// so the counts are those of one instant only if one step is enough. O(shards · databases +
+    /// queues · log jobs).
     pub fn count_jobs(&mut self, census: &mut JobCensus, most: usize) -> Option<JobCounts> {
         let (now, mut left) = (self.now, most);
         let (shard, mut db, mut record) = census.next;
@@ -202,14 +205,15 @@ impl Turn<'_> {
         }
         self.stats.jobs_moved += moved;
         if moved > 0 {
-            // Nobody need be told by the log, but whoever watches the key, or keeps replies about it, must be.
+            // Nobody need be told by the log, but whoever watches the key, or keeps replies about
+            // it, must be.
             self.commit_expiry(db, key, Classes::GENERIC, "jobready", None);
         }
         taken
     }
 
-    /// Takes steps in a queue that a command has met and that may have some, unless the turn is frozen: `count`, or some if
-    /// that is fewer.
+    /// Takes steps in a queue that a command has met and that may have some, unless the turn is
+    /// frozen: `count`, or some if that is fewer.
     pub(crate) fn settle_jobs(
         &mut self,
         number: usize,
@@ -259,9 +263,10 @@ impl Turn<'_> {
         }
     }
 
-    /// Moves one job to the queue `to`, where it is due now, without its number of attempts. If that key holds something
-    /// else, the job stays among the dead ones of its own queue. Returns `None` if the job has not moved: it may be gone, because others
-    /// had the lock between the looks.
+    /// Moves one job to the queue `to`, where it is due now, without its number of attempts. If
+    /// that key holds something else, the job stays among the dead ones of its own queue. Returns
+    /// `None` if the job has not moved: it may be gone, because others had the lock between the
+    /// looks.
     fn move_job(&mut self, db: usize, key: &[u8], name: &[u8], to: &[u8]) -> Option<()> {
         let (now, number, other) = (self.now, self.store.shard_of(key), self.store.shard_of(to));
         let id = self.find_live::<Jobs>(number, db, key)?;

@@ -1,11 +1,13 @@
 //! The locks of a turn.
 //!
-//! Ground rules: locks are taken in ascending order, all at once; out of order a lock may only be tried. A transaction *pins* the
-//! shards that all of its commands need: until it ends, nothing is locked or unlocked. One turn at a time, that of a script,
-//! may pin shards as it needs them, in any order: turns that wait for a shard give up theirs if it wants one.
+//! Ground rules: locks are taken in ascending order, all at once; out of order a lock may only be
+//! tried. A transaction *pins* the shards that all of its commands need: until it ends, nothing is
+//! locked or unlocked. One turn at a time, that of a script, may pin shards as it needs them, in
+//! any order: turns that wait for a shard give up theirs if it wants one.
 //!
-//! While there are rules of NOTIFY, a turn that holds a shard holds the shards of the rules' streams too. `Turn::acquire` is the only
-//! function that adds locks, and it ensures that. Rules change only under all locks, so they stay as they are while a turn holds any.
+//! While there are rules of NOTIFY, a turn that holds a shard holds the shards of the rules'
+//! streams too. `Turn::acquire` is the only function that adds locks, and it ensures that. Rules
+//! change only under all locks, so they stay as they are while a turn holds any.
 
 use std::borrow::Cow;
 use std::sync::atomic::Ordering;
@@ -20,8 +22,9 @@ use crate::keyspace::shard::{NAP, Shard};
 use crate::lock_order::OrderedGuard;
 use crate::uses::Uses;
 
-/// A pipeline whose command needs as large a part of the shards (one of so many) locks all of them until its stretch ends: commands that
-/// follow probably need as many, and each would meet the locks of another loop.
+/// A pipeline whose command needs as large a part of the shards (one of so many) locks all of them
+/// until its stretch ends: commands that follow probably need as many, and each would meet the
+/// locks of another loop.
 const PART: usize = 8;
 /// Time between two looks at whether a turn must let go of what it holds, while it waits for more.
 const BACK_OFF: Duration = Duration::from_micros(50);
@@ -40,7 +43,8 @@ enum Patience {
 }
 
 impl<'s> Turn<'s> {
-    /// Locks the shards that `command` needs. Returns false if the held shards suffice, and true if they were unlocked first.
+    /// Locks the shards that `command` needs. Returns false if the held shards suffice, and true if
+    /// they were unlocked first.
     pub(crate) fn lock_for(&mut self, command: &Command, args: Args) -> bool {
         self.sole = None;
         self.named = std::mem::replace(&mut self.next, Name::NONE);
@@ -105,7 +109,8 @@ impl<'s> Turn<'s> {
         });
     }
 
-    /// Adds the shards that `command` needs to the held ones, as far as they are free. Returns whether all are held now.
+    /// Adds the shards that `command` needs to the held ones, as far as they are free. Returns
+    /// whether all are held now.
     pub fn try_lock_for(&mut self, command: &Command, args: Args) -> bool {
         if command.reaches_unnamed(args) {
             return false;
@@ -128,8 +133,9 @@ impl<'s> Turn<'s> {
         self.held.binary_search_by_key(&shard, |h| h.0)
     }
 
-    /// Adds these shards to the held ones and, while there are rules of NOTIFY, the shards of their streams. Returns false if one of
-    /// them was not free in time, or a rule has appeared meanwhile; the held shards may then be some of them, or none.
+    /// Adds these shards to the held ones and, while there are rules of NOTIFY, the shards of their
+    /// streams. Returns false if one of them was not free in time, or a rule has appeared
+    /// meanwhile; the held shards may then be some of them, or none.
     #[inline]
     fn acquire(&mut self, shards: &[usize], patience: Patience) -> bool {
         let all = self.with_targets(shards);
@@ -165,7 +171,8 @@ impl<'s> Turn<'s> {
                 if let Some(shard) = locked.wait_for(BACK_OFF) {
                     return Some(shard);
                 }
-                // The only turn that may lock in any order waits for a shard of this one, and may hold the next.
+                // The only turn that may lock in any order waits for a shard of this one, and may
+                // hold the next.
                 if self.holds(store.wanted.load(Ordering::SeqCst)) {
                     return None;
                 }
@@ -197,8 +204,8 @@ impl<'s> Turn<'s> {
         self.held.insert(at, (number, shard));
     }
 
-    /// Unlocks everything if the turn holds every one of several shards, unless it is pinned: other threads should not
-    /// wait any longer for a command on the whole keyspace.
+    /// Unlocks everything if the turn holds every one of several shards, unless it is pinned: other
+    /// threads should not wait any longer for a command on the whole keyspace.
     #[inline]
     pub fn release_whole(&mut self) {
         if self.held.len() > 1 && self.held.len() == self.store.shards() && self.wait.is_none() {
@@ -258,8 +265,8 @@ impl<'s> Turn<'s> {
         }
     }
 
-    /// Locks these shards, or all of them without a list, and keeps them until [`Turn::unpin`]. The commands meanwhile must
-    /// need no others. No other thread sees or changes anything in them.
+    /// Locks these shards, or all of them without a list, and keeps them until [`Turn::unpin`]. The
+    /// commands meanwhile must need no others. No other thread sees or changes anything in them.
     pub fn pin(&mut self, shards: Option<Vec<usize>>) {
         self.unpin();
         match shards {
@@ -275,8 +282,8 @@ impl<'s> Turn<'s> {
         self.pinned = true;
     }
 
-    /// As [`Turn::pin`] with the shards of `keys`, but the commands meanwhile add the shards that they need, in any order.
-    /// Only one turn at a time may do so.
+    /// As [`Turn::pin`] with the shards of `keys`, but the commands meanwhile add the shards that
+    /// they need, in any order. Only one turn at a time may do so.
     pub fn pin_and_grow<'k>(&mut self, keys: impl Iterator<Item = &'k [u8]>) {
         let store = self.store;
         if store.shards() == 1 {
@@ -297,14 +304,15 @@ impl<'s> Turn<'s> {
         self.grows = false;
     }
 
-    /// Locks every shard until [`Turn::end_whole`], for commands that no other thread may see one by one: the stream of a
-    /// primary. Transactions and scripts among them may pin what they need.
+    /// Locks every shard until [`Turn::end_whole`], for commands that no other thread may see one
+    /// by one: the stream of a primary. Transactions and scripts among them may pin what they need.
     pub fn hold_whole(&mut self) {
         self.lock_all();
         self.whole = true;
     }
 
-    /// Ends [`Turn::hold_whole`]. The shards stay locked until others are needed or the turn is released.
+    /// Ends [`Turn::hold_whole`]. The shards stay locked until others are needed or the turn is
+    /// released.
     pub fn end_whole(&mut self) {
         self.whole = false;
     }
@@ -342,8 +350,8 @@ impl<'s> Turn<'s> {
         true
     }
 
-    /// Locks those of `shards` that are free, in place of the held ones. Does nothing while there are rules of NOTIFY: each lock
-    /// needs those of their streams too.
+    /// Locks those of `shards` that are free, in place of the held ones. Does nothing while there
+    /// are rules of NOTIFY: each lock needs those of their streams too.
     pub(super) fn try_lock_some(&mut self, shards: &[usize]) {
         if self.store.notify.any() {
             return;

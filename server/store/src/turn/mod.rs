@@ -1,7 +1,8 @@
 //! A turn: some commands and expiries at one instant, with the locks they need.
 //!
-//! A turn keeps its shards locked until it needs others or is [released](Turn::release), so a pipeline pays for one lock. It must
-//! be released before its thread waits for anything. The file `locks.rs` has the rules of locking.
+//! A turn keeps its shards locked until it needs others or is [released](Turn::release), so a
+//! pipeline pays for one lock. It must be released before its thread waits for anything. The file
+//! `locks.rs` has the rules of locking.
 
 mod ahead;
 mod commit;
@@ -131,8 +132,8 @@ pub struct Turn<'s> {
     pub limits: Limits,
     /// Counts so far.
     pub stats: Stats,
-    /// Flushed databases and large removed values. Dropping them takes time in proportion to their size, so the caller
-    /// does it after the turn, and on another thread if it is much.
+    /// Flushed databases and large removed values. Dropping them takes time in proportion to their
+    /// size, so the caller does it after the turn, and on another thread if it is much.
     pub discarded: Discarded,
     /// Set by a command that has found nothing and waits; it has not replied.
     pub wait: Option<Wait>,
@@ -142,11 +143,13 @@ pub struct Turn<'s> {
     pub reader: Option<u32>,
     /// The source of the commands that run.
     source: Source,
-    /// False while another thread, or an earlier turn of this one, holds shards for long: the caller must lock nothing.
+    /// False while another thread, or an earlier turn of this one, holds shards for long: the
+    /// caller must lock nothing.
     pub may_lock: bool,
     /// Keys that clients wait for, in the order in which they became ready.
     ready: VecDeque<ReadyKey>,
-    /// Streams with entries that are due for a dead-letter stream, and queues with jobs for another one: these may be in other shards.
+    /// Streams with entries that are due for a dead-letter stream, and queues with jobs for another
+    /// one: these may be in other shards.
     dead_letters: Vec<(usize, Box<[u8]>)>,
     /// Timers that are due and wait for the caller to fire them.
     due_timers: Vec<DueTimer>,
@@ -188,7 +191,8 @@ pub struct Turn<'s> {
     logged: bool,
     /// The sink gets the changed keys. Read whenever a shard is locked.
     notes: bool,
-    /// Changed keys are reported to the sink, to clients or to the policy. [`Turn::commit`] reads only this flag.
+    /// Changed keys are reported to the sink, to clients or to the policy. [`Turn::commit`] reads
+    /// only this flag.
     reports: bool,
     /// The turns that may write. Read whenever a shard is locked.
     writers: Writers,
@@ -264,7 +268,8 @@ impl<'s> Turn<'s> {
         }
     }
 
-    /// Logs the effects, unlocks everything unless it is pinned, and reports wake-ups that became earlier to the sink.
+    /// Logs the effects, unlocks everything unless it is pinned, and reports wake-ups that became
+    /// earlier to the sink.
     pub fn release(&mut self) {
         if self.pinned || self.whole {
             return;
@@ -355,8 +360,8 @@ impl<'s> Turn<'s> {
         result
     }
 
-    /// Begins or ends a transaction, whose shards are pinned. With `writes`, a change of the role by one of its commands refuses
-    /// none of its writes, as in Redis.
+    /// Begins or ends a transaction, whose shards are pinned. With `writes`, a change of the role
+    /// by one of its commands refuses none of its writes, as in Redis.
     pub fn admit(&mut self, writes: bool) {
         self.admitted = writes && self.writers != Writers::Stream;
     }
@@ -380,7 +385,8 @@ impl<'s> Turn<'s> {
         };
     }
 
-    /// Tells the wheels of these databases the time before new deadlines are filed there: once a turn, or whenever locks are taken.
+    /// Tells the wheels of these databases the time before new deadlines are filed there: once a
+    /// turn, or whenever locks are taken.
     fn tell_time(&mut self, which: Touched) {
         let now = self.now;
         for (_, shard) in &mut self.held {
@@ -392,7 +398,8 @@ impl<'s> Turn<'s> {
         }
     }
 
-    /// Returns the hash of `key`. O(1) if it is a key of the running command whose hash is known, else O(length).
+    /// Returns the hash of `key`. O(1) if it is a key of the running command whose hash is known,
+    /// else O(length).
     #[inline]
     pub(crate) fn hash_of(&mut self, key: &[u8]) -> Hash {
         if self.named.is(key) {
@@ -416,14 +423,16 @@ impl<'s> Turn<'s> {
         self.sink.note_changes();
     }
 
-    /// Returns the hash of a key and its database. O(1) for the key that a command names if that is the only one, else O(length).
+    /// Returns the hash of a key and its database. O(1) for the key that a command names if that is
+    /// the only one, else O(length).
     #[inline]
     pub fn key_hash(&self, db: usize, key: &[u8]) -> KeyHash {
         let known = self.named.is(key).then_some(self.named.hash);
         known.unwrap_or_else(|| self.store.hash(key)).in_db(db)
     }
 
-    /// Returns the shard of `key`, a key of the running command. O(1) if all of its keys are in one shard, else O(length).
+    /// Returns the shard of `key`, a key of the running command. O(1) if all of its keys are in one
+    /// shard, else O(length).
     #[inline]
     pub(crate) fn shard_of(&self, key: &[u8]) -> usize {
         let shard = self.sole.unwrap_or_else(|| self.store.shard_of(key));

@@ -1,8 +1,9 @@
-//! Entries of NOTIFY: events that rules want are kept while a command runs, and appended when it has ended.
+//! Entries of NOTIFY: events that rules want are kept while a command runs, and appended when it
+//! has ended.
 //!
-//! A handler may have looked up places that an append would move, so nothing is appended in the middle of it. Everything
-//! happens before the turn unlocks anything, and in one frame of the log: after a crash both the change and its entry are
-//! there, or neither.
+//! A handler may have looked up places that an append would move, so nothing is appended in the
+//! middle of it. Everything happens before the turn unlocks anything, and in one frame of the log:
+//! after a crash both the change and its entry are there, or neither.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -41,7 +42,8 @@ impl Recorder {
 }
 
 impl Turn<'_> {
-    /// Reads anew which rules there are. Called whenever a shard is locked while there are rules, or were.
+    /// Reads anew which rules there are. Called whenever a shard is locked while there are rules,
+    /// or were.
     #[cold]
     pub(super) fn renew_rules(&mut self) {
         self.recorder.classes = self.store.notify.classes();
@@ -58,7 +60,8 @@ impl Turn<'_> {
     /// Adds a rule from a snapshot's [`FIELD`](crate::keyspace::notify::FIELD). Locks every shard.
     ///
     /// # Errors
-    /// [`Store::notify_rules`](crate::Store::notify_rules) does not return such a text, or it names a database that does not exist.
+    /// [`Store::notify_rules`](crate::Store::notify_rules) does not return such a text, or it names
+    /// a database that does not exist.
     pub fn restore_notify_rule(&mut self, text: &[u8]) -> Result<(), Error> {
         self.lock_all();
         self.store.restore_notify_rule(text)?;
@@ -66,8 +69,8 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Records an event for each rule that matches it. `value` is the last value of a key that has just been removed; `None` if
-    /// the key can be looked up.
+    /// Records an event for each rule that matches it. `value` is the last value of a key that has
+    /// just been removed; `None` if the key can be looked up.
     #[cold]
     pub(super) fn record(
         &mut self,

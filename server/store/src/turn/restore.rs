@@ -51,11 +51,13 @@ const BATCH: usize = 32;
 pub struct Taken(pub Box<[u8]>);
 
 impl Turn<'_> {
-    /// Adds a key, or replaces it if `replace` is set. The key waits in `batch` until that is full, or for
-    /// [`Turn::restore_all`]. Locks every shard. O(length of the name), besides dropping a replaced value.
+    /// Adds a key, or replaces it if `replace` is set. The key waits in `batch` until that is full,
+    /// or for [`Turn::restore_all`]. Locks every shard. O(length of the name), besides dropping a
+    /// replaced value.
     ///
     /// # Errors
-    /// [`Taken`] for a key of the batch that exists while `replace` is not set. The keys behind it are lost.
+    /// [`Taken`] for a key of the batch that exists while `replace` is not set. The keys behind it
+    /// are lost.
     ///
     /// # Panics
     /// If there is no database of this number.
@@ -93,7 +95,8 @@ impl Turn<'_> {
     pub fn restore_all(&mut self, batch: &mut RestoreBatch, replace: bool) -> Result<(), Taken> {
         self.lock_all();
         self.touch(Touched::Any);
-        // The loads do not depend on one another, so they run side by side; the sum keeps them alive.
+        // The loads do not depend on one another, so they run side by side; the sum keeps them
+        // alive.
         let mut sum = 0;
         for waiting in &batch.waiting {
             sum ^= self

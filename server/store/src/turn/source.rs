@@ -34,13 +34,15 @@ impl Turn<'_> {
         self.source
     }
 
-    /// Returns whether the commands come from a log of changes, or run within such a command. A read-only store accepts them.
+    /// Returns whether the commands come from a log of changes, or run within such a command. A
+    /// read-only store accepts them.
     #[inline]
     pub const fn replays(&self) -> bool {
         self.replays
     }
 
-    /// Returns whether commands may wait. Only a command of a client may; others reply that they found nothing.
+    /// Returns whether commands may wait. Only a command of a client may; others reply that they
+    /// found nothing.
     #[inline]
     pub const fn may_wait(&self) -> bool {
         matches!(self.source, Source::Client)

@@ -65,7 +65,8 @@ stats! {
     evicted,
     /// Entries of streams that have left because of their age or number (XRETAIN).
     retained_out => "stream_entries_retained_out", "punctual_stream_entries_retained_out_total",
-    /// Entries of streams that another reader has taken over at the end of a lease, or because of their idle time.
+    /// Entries of streams that another reader has taken over at the end of a lease, or because of
+    /// their idle time.
     redelivered => "stream_entries_redelivered", "punctual_stream_entries_redelivered_total",
     /// Entries that have moved to a dead-letter stream.
     dead_letters => "stream_dead_letters", "punctual_stream_dead_letters_total",
@@ -73,7 +74,8 @@ stats! {
     dead_letter_errors => "stream_dead_letter_errors", "punctual_stream_dead_letter_errors_total",
     /// Commands of timers that have run.
     timers_run => "timer_commands_run", "punctual_timer_commands_total",
-    /// Commands of timers that have failed, and timers that were stopped because their user may not run the command.
+    /// Commands of timers that have failed, and timers that were stopped because their user may not
+    /// run the command.
     timers_failed => "timer_commands_failed", "punctual_timer_command_failures_total",
     /// Jobs whose due time has come, or whose lease has ended.
     jobs_moved => "jobs_made_ready", "punctual_jobs_made_ready_total",

@@ -1,15 +1,16 @@
-//! What is due in streams: entries that are too old, leases that have ended, entries for dead-letter streams, messages of producers that
-//! are over.
+//! What is due in streams: entries that are too old, leases that have ended, entries for
+//! dead-letter streams, messages of producers that are over.
 //!
-//! Ground rules: the wheel fires a stream's timer under the lock of its shard ([`Turn::stream_due`]). Old entries leave there, in batches.
-//! A lease that ends changes nothing: waiting readers are told, and run their command again. Only a dead-letter
-//! stream may need another shard, so these entries are collected, and [`Turn::move_dead_letters`] moves them when the expiry step is done: it
-//! locks both shards in order, as a command on two keys does, and looks again at everything. If nobody gets to that, the timer fires again a
-//! millisecond later.
+//! Ground rules: the wheel fires a stream's timer under the lock of its shard
+//! ([`Turn::stream_due`]). Old entries leave there, in batches. A lease that ends changes nothing:
+//! waiting readers are told, and run their command again. Only a dead-letter stream may need
+//! another shard, so these entries are collected, and [`Turn::move_dead_letters`] moves them when
+//! the expiry step is done: it locks both shards in order, as a command on two keys does, and looks
+//! again at everything. If nobody gets to that, the timer fires again a millisecond later.
 //!
-//! A command that meets old entries first removes them ([`Turn::settle_stream`]), unless the turn is frozen: then it hides them. So
-//! nobody sees an entry at or after its end. The effects are commands that a redis-server knows: XTRIM MINID, and XADD and XACK
-//! between MULTI and EXEC.
+//! A command that meets old entries first removes them ([`Turn::settle_stream`]), unless the turn
+//! is frozen: then it hides them. So nobody sees an entry at or after its end. The effects are
+//! commands that a redis-server knows: XTRIM MINID, and XADD and XACK between MULTI and EXEC.
 
 use super::Turn;
 use super::expiry::Name;
@@ -69,7 +70,8 @@ impl Turn<'_> {
         self.shard_db(number, db).rearm(id);
     }
 
-    /// Removes entries that are too old at `now`, at most those of `blocks` blocks and one more. Returns whether there were any.
+    /// Removes entries that are too old at `now`, at most those of `blocks` blocks and one more.
+    /// Returns whether there were any.
     fn trim_old(
         &mut self,
         number: usize,
@@ -98,7 +100,8 @@ impl Turn<'_> {
         true
     }
 
-    /// Removes the entries of a stream that are too old, which a command has met, unless the turn is frozen.
+    /// Removes the entries of a stream that are too old, which a command has met, unless the turn
+    /// is frozen.
     #[cold]
     pub(crate) fn settle_stream(&mut self, number: usize, db: usize, key: &[u8], id: RecordId) {
         if !self.frozen {
@@ -108,8 +111,9 @@ impl Turn<'_> {
         }
     }
 
-    /// Applies the retention of a stream to which an entry was added, or whose retention is new: as a further effect of the
-    /// running command, which has set its first. Returns the number of entries that left.
+    /// Applies the retention of a stream to which an entry was added, or whose retention is new: as
+    /// a further effect of the running command, which has set its first. Returns the number of
+    /// entries that left.
     pub(crate) fn retain(&mut self, number: usize, db: usize, key: &[u8], id: RecordId) -> u64 {
         let now = self.now;
         let Some(stream) = self.stream_at(number, db, id) else {
@@ -160,8 +164,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Moves the entries that are due for dead-letter streams, up to some of each group. Returns false if there was nothing
-    /// to do. Locks the shards of the streams.
+    /// Moves the entries that are due for dead-letter streams, up to some of each group. Returns
+    /// false if there was nothing to do. Locks the shards of the streams.
     pub(super) fn move_dead_letters(&mut self) -> bool {
         if self.dead_letters.is_empty() || self.pinned {
             // A transaction has its locks; the timer fires again.
@@ -193,7 +197,8 @@ impl Turn<'_> {
         (!record.has_expired(now) && K::of(&record.value).is_some()).then_some(id)
     }
 
-    /// Finds a key, or adds it with a new value, as a server and not for a client. Returns whether it is new. Its shard must be held.
+    /// Finds a key, or adds it with a new value, as a server and not for a client. Returns whether
+    /// it is new. Its shard must be held.
     pub(super) fn find_or_add<K: Kind>(
         &mut self,
         number: usize,
@@ -215,7 +220,8 @@ impl Turn<'_> {
         (id, true)
     }
 
-    /// Returns the groups of a stream with entries that are due for a dead-letter stream. Locks the stream's shard.
+    /// Returns the groups of a stream with entries that are due for a dead-letter stream. Locks the
+    /// stream's shard.
     fn dead_of(&mut self, db: usize, key: &[u8]) -> Vec<Dead> {
         let (number, now) = (self.store.shard_of(key), self.now);
         self.lock_one(number);
@@ -237,7 +243,8 @@ impl Turn<'_> {
         found
     }
 
-    /// Moves entries of a group to its dead-letter stream. Both shards are held. Returns `None` if the group has changed between the looks.
+    /// Moves entries of a group to its dead-letter stream. Both shards are held. Returns `None` if
+    /// the group has changed between the looks.
     fn move_dead(&mut self, db: usize, key: &[u8], dead: &Dead) -> Option<()> {
         let (number, now) = (self.store.shard_of(key), self.now);
         let id = self.find_live::<Stream>(number, db, key)?;
@@ -335,8 +342,9 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Appends an entry to a stream, as a server and not for a client. Creates the stream if it does not exist, with a retention by
-    /// `max_age_ms` if one is given. The key's shard must be held.
+    /// Appends an entry to a stream, as a server and not for a client. Creates the stream if it
+    /// does not exist, with a retention by `max_age_ms` if one is given. The key's shard must be
+    /// held.
     ///
     /// # Errors
     /// What the entry cannot be appended to.

@@ -1,12 +1,15 @@
 //! Timers that fire.
 //!
-//! Ground rules: expiry finds the timers that are due ([`Turn::expire`], [`Turn::advance`]) and hands them to its caller, which
-//! owns dispatch and runs their commands. A timer that was handed out stays filed in the wheel, so none is lost if the caller
-//! does not get to it. The caller pins the shards of the timer and of its command, and calls [`Turn::begin_firing`], which looks whether the timer is
-//! still the one that was due; it removes the timer or arms it again. Then the command runs, and [`Turn::end_firing`] notes the
-//! outcome. All of it is one frame of the log: after a crash the timer has fired with all its effects, or not at all.
+//! Ground rules: expiry finds the timers that are due ([`Turn::expire`], [`Turn::advance`]) and
+//! hands them to its caller, which owns dispatch and runs their commands. A timer that was handed
+//! out stays filed in the wheel, so none is lost if the caller does not get to it. The caller pins
+//! the shards of the timer and of its command, and calls [`Turn::begin_firing`], which looks
+//! whether the timer is still the one that was due; it removes the timer or arms it again. Then the
+//! command runs, and [`Turn::end_firing`] notes the outcome. All of it is one frame of the log:
+//! after a crash the timer has fired with all its effects, or not at all.
 //!
-//! What a timer's command does to timers is due one millisecond later at the earliest, so a virtual clock always gets on.
+//! What a timer's command does to timers is due one millisecond later at the earliest, so a virtual
+//! clock always gets on.
 
 use punctual_resp::OwnedArgs;
 use rand::RngExt as _;
@@ -19,7 +22,8 @@ use crate::value::content::Facts;
 use crate::value::timer::{Plan, Timer};
 use crate::value::{Kind, Value};
 
-/// The latest deadline of a timer. Commands have signed numbers, and those of the log must be read again.
+/// The latest deadline of a timer. Commands have signed numbers, and those of the log must be read
+/// again.
 const LAST_MS: u64 = i64::MAX as u64;
 
 /// A timer that is due.
@@ -77,7 +81,8 @@ impl Turn<'_> {
         std::mem::take(&mut self.due_timers)
     }
 
-    /// Returns the number of timers that are due. Locks everything. O(shards · databases · log timers).
+    /// Returns the number of timers that are due. Locks everything. O(shards · databases · log
+    /// timers).
     pub fn count_due_timers(&mut self) -> usize {
         self.lock_all();
         let end = self.now.read_ms() + 1;
@@ -122,7 +127,8 @@ impl Turn<'_> {
         })
     }
 
-    /// Returns whether a key is a timer or a queue of jobs, which must not act in two places. Locks its shard.
+    /// Returns whether a key is a timer or a queue of jobs, which must not act in two places. Locks
+    /// its shard.
     pub fn acts_by_itself(&mut self, db: usize, key: &[u8]) -> bool {
         let number = self.store.shard_of(key);
         self.lock_one(number);
@@ -147,13 +153,15 @@ impl Turn<'_> {
         self.find_due(due).is_some()
     }
 
-    /// Begins to fire a timer: removes it or arms it again. Returns `None` if it is not the one that was due any more. The shards of the timer
-    /// and of what its command needs must be pinned. The caller then runs the command, if it runs, and calls [`Turn::end_firing`].
+    /// Begins to fire a timer: removes it or arms it again. Returns `None` if it is not the one
+    /// that was due any more. The shards of the timer and of what its command needs must be pinned.
+    /// The caller then runs the command, if it runs, and calls [`Turn::end_firing`].
     pub fn begin_firing(&mut self, due: &DueTimer) -> Option<Firing> {
         self.fire(due, Cause::Deadline)
     }
 
-    /// As [`Turn::begin_firing`], for a timer that is run by hand: one that repeats keeps its schedule.
+    /// As [`Turn::begin_firing`], for a timer that is run by hand: one that repeats keeps its
+    /// schedule.
     pub fn begin_running(&mut self, due: &DueTimer) -> Option<Firing> {
         self.fire(due, Cause::Command)
     }
@@ -206,7 +214,8 @@ impl Turn<'_> {
                 if cause == Cause::Deadline {
                     part.set_deadline(id, Some(next));
                 }
-                // Before the effects of the command, which may give the timer another name, or its database another number.
+                // Before the effects of the command, which may give the timer another name, or its
+                // database another number.
                 self.state_effect(number, db, &due.key, id);
                 firing.stays = true;
             }
@@ -256,8 +265,8 @@ impl Turn<'_> {
         self.end_frame();
     }
 
-    /// Pauses a timer whose command may not run any more, with the error. Returns false if it is not the one that was due any more. Its shard must
-    /// be held.
+    /// Pauses a timer whose command may not run any more, with the error. Returns false if it is
+    /// not the one that was due any more. Its shard must be held.
     pub fn stop_timer(&mut self, due: &DueTimer, error: &[u8]) -> bool {
         let Some((number, id)) = self.find_due(due) else {
             return false;
@@ -275,7 +284,8 @@ impl Turn<'_> {
         true
     }
 
-    /// Moves a timer that the server cannot run now to `at_ms`, as EXPIRE does. Its shard must be held.
+    /// Moves a timer that the server cannot run now to `at_ms`, as EXPIRE does. Its shard must be
+    /// held.
     pub fn put_off_timer(&mut self, due: &DueTimer, at_ms: u64, error: &[u8]) {
         if let Some((number, id)) = self.find_due(due) {
             let mut plan = due.timer.plan();
@@ -287,7 +297,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Pauses a timer, as an effect of its own: what was left depends on the instant. The caller commits.
+    /// Pauses a timer, as an effect of its own: what was left depends on the instant. The caller
+    /// commits.
     pub(crate) fn pause_timer(&mut self, number: usize, db: usize, key: &[u8], id: Id) {
         let now_ms = self.now.base_ms();
         let part = self.shard_db(number, db);
@@ -324,7 +335,8 @@ impl Turn<'_> {
         self.effect(db, words.iter());
     }
 
-    /// Returns the deadline of a timer that somebody wants at `at_ms`: while a timer's command runs, not before the next millisecond.
+    /// Returns the deadline of a timer that somebody wants at `at_ms`: while a timer's command
+    /// runs, not before the next millisecond.
     pub(crate) fn timer_deadline(&self, at_ms: u64) -> u64 {
         let least = if self.in_timer {
             self.now.read_ms() + 1
@@ -354,7 +366,8 @@ impl Turn<'_> {
         self.shard_db(number, db).set_deadline(id, Some(at_ms));
     }
 
-    /// Returns a time that is later than this one by a random number of milliseconds, up to `most_ms`.
+    /// Returns a time that is later than this one by a random number of milliseconds, up to
+    /// `most_ms`.
     pub(crate) fn jittered(&self, at_ms: u64, most_ms: u64) -> u64 {
         match most_ms {
             0 => at_ms,

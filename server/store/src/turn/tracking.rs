@@ -1,8 +1,9 @@
 //! Client-side caches in a turn: which client has read a key, and who must drop it from its cache.
 //!
-//! A reader is remembered under the same hold of the shard as its read, and every change passes `Turn::commit`, so a client that has
-//! read the state before a change is told of it. The sink is called under the shard's lock: see its own rules for the order in which
-//! a client gets replies and invalidations.
+//! A reader is remembered under the same hold of the shard as its read, and every change passes
+//! `Turn::commit`, so a client that has read the state before a change is told of it. The sink is
+//! called under the shard's lock: see its own rules for the order in which a client gets replies
+//! and invalidations.
 
 use std::sync::atomic::Ordering;
 
@@ -25,7 +26,8 @@ impl Store {
         self.tracking.keys_max.store(keys, Ordering::Relaxed);
     }
 
-    /// Returns the number of keys that are remembered for client-side caches, and that of their readers.
+    /// Returns the number of keys that are remembered for client-side caches, and that of their
+    /// readers.
     pub fn tracked(&self) -> (u64, u64) {
         let Tracking { keys, items, .. } = &self.tracking;
         (keys.load(Ordering::Relaxed), items.load(Ordering::Relaxed))
@@ -39,7 +41,8 @@ impl Store {
 }
 
 impl Turn<'_> {
-    /// Remembers that the reader has read these keys. A table that is full forgets two keys for each new one.
+    /// Remembers that the reader has read these keys. A table that is full forgets two keys for
+    /// each new one.
     ///
     /// # Panics
     /// If a key's shard is not held.
@@ -61,7 +64,8 @@ impl Turn<'_> {
         self.observe();
     }
 
-    /// Locks the keys of a command that is not one of the keyspace's, for [`Turn::remember`] after it.
+    /// Locks the keys of a command that is not one of the keyspace's, for [`Turn::remember`] after
+    /// it.
     pub fn lock_to_remember(&mut self, keys: &Keys, args: Args) {
         self.lock_keys(named(keys, args).into_iter());
     }
@@ -78,7 +82,8 @@ impl Turn<'_> {
         self.observe();
     }
 
-    /// Makes the clients forget up to `most` random keys of a held shard, until the table is within its limit.
+    /// Makes the clients forget up to `most` random keys of a held shard, until the table is within
+    /// its limit.
     fn forget_some(&mut self, number: usize, most: usize) {
         for _ in 0..most {
             if !self.store.tracking.is_over_limit() {
@@ -93,13 +98,15 @@ impl Turn<'_> {
         }
     }
 
-    /// Makes the clients forget up to `most` random keys of a shard, until the table is within its limit. Locks the shard.
+    /// Makes the clients forget up to `most` random keys of a shard, until the table is within its
+    /// limit. Locks the shard.
     pub fn limit_tracked(&mut self, shard: usize, most: usize) {
         self.lock_one(shard);
         self.forget_some(shard, most);
     }
 
-    /// Tells the clients that may have cached a changed key. `by` is the client whose command has changed it; 0 if it was none's.
+    /// Tells the clients that may have cached a changed key. `by` is the client whose command has
+    /// changed it; 0 if it was none's.
     pub(super) fn invalidate(&mut self, number: usize, key: &[u8], by: u64) {
         if self.store.tracking.broadcasts() {
             // As in Redis, a script's change is not its client's own.

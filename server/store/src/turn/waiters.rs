@@ -1,8 +1,9 @@
 //! Blocking commands in a turn: how they begin to wait, and how they run again.
 //!
-//! A command that blocks looks at its keys and joins their queues under the same locks, so no push can come between.
-//! [`Turn::commit`] notes a key as *ready* if a client waits for it. When the command (or its whole transaction) is done,
-//! [`Turn::serve_next`] runs the waiting commands again, first come, first served.
+//! A command that blocks looks at its keys and joins their queues under the same locks, so no push
+//! can come between. [`Turn::commit`] notes a key as *ready* if a client waits for it. When the
+//! command (or its whole transaction) is done, [`Turn::serve_next`] runs the waiting commands
+//! again, first come, first served.
 
 use std::sync::Arc;
 
@@ -31,8 +32,8 @@ impl ReadyKey {
 }
 
 impl Turn<'_> {
-    /// Adds the command that has just set [`Turn::wait`] to the queues of its keys. The locks that it ran under must
-    /// still be held. O(keys · log waiters).
+    /// Adds the command that has just set [`Turn::wait`] to the queues of its keys. The locks that
+    /// it ran under must still be held. O(keys · log waiters).
     ///
     /// # Panics
     /// If the turn was released since the command ran.
@@ -81,11 +82,12 @@ impl Turn<'_> {
         !self.ready.is_empty()
     }
 
-    /// Runs the command of the next waiter whose key has become ready, and appends its reply, or its error's text, to
-    /// `out`. `command_of` names the command to run. Returns `None` when nobody is left to be served.
+    /// Runs the command of the next waiter whose key has become ready, and appends its reply, or
+    /// its error's text, to `out`. `command_of` names the command to run. Returns `None` when
+    /// nobody is left to be served.
     ///
-    /// A served command may make further keys ready, so the caller repeats the call until it returns `None`. Locks what
-    /// the commands need.
+    /// A served command may make further keys ready, so the caller repeats the call until it
+    /// returns `None`. Locks what the commands need.
     pub fn serve_next(
         &mut self,
         command_of: impl Fn(&WaiterId) -> &'static Command,
@@ -120,7 +122,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Returns the next waiter of a key that the key's value serves, or whose wait it ends. Locks the key.
+    /// Returns the next waiter of a key that the key's value serves, or whose wait it ends. Locks
+    /// the key.
     fn next_waiter(&mut self, db: usize, key: &[u8], after: u64) -> Option<(Arc<Waiter>, Outcome)> {
         let number = self.store.shard_of(key);
         self.lock_one(number);
@@ -163,7 +166,8 @@ impl Turn<'_> {
         self.client = by;
         match &result {
             Err(error) => reply.error(error.bytes()),
-            // The key was looked at under the same locks, so the command has found something; this is a safeguard.
+            // The key was looked at under the same locks, so the command has found something; this
+            // is a safeguard.
             Ok(()) if self.wait.take().is_some() || reply.len() == start => reply.null_array(),
             Ok(()) => {}
         }

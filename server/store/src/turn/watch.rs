@@ -1,4 +1,5 @@
-//! WATCH in a turn. Every change passes [`Turn::commit`], which raises the flags of the clients that watch the key.
+//! WATCH in a turn. Every change passes [`Turn::commit`], which raises the flags of the clients
+//! that watch the key.
 
 use std::sync::Arc;
 
@@ -6,7 +7,8 @@ use crate::keyspace::watch::{WatchFlag, WatchedKey};
 use crate::turn::Turn;
 
 impl Turn<'_> {
-    /// Watches these keys of database `db`: `flag` is raised when one of them changes. O(keys · log watchers).
+    /// Watches these keys of database `db`: `flag` is raised when one of them changes. O(keys · log
+    /// watchers).
     pub fn watch<'k>(
         &mut self,
         db: usize,
@@ -36,7 +38,8 @@ impl Turn<'_> {
         flag.lower();
     }
 
-    /// Returns whether one of the keys that `flag` watches has become due since its watch began. O(keys).
+    /// Returns whether one of the keys that `flag` watches has become due since its watch began.
+    /// O(keys).
     ///
     /// # Panics
     /// If a key's shard is not held.

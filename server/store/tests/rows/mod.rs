@@ -1,5 +1,5 @@
-//! Random rows with random arguments for `Turn::run`, and the properties that every command keeps. Bytes choose everything,
-//! so a fuzzer and a seeded test run the same file.
+//! Random rows with random arguments for `Turn::run`, and the properties that every command keeps.
+//! Bytes choose everything, so a fuzzer and a seeded test run the same file.
 //!
 //! - A command appends one whole reply, or returns an error and appends nothing.
 //! - A whole SCAN finds as many keys as DBSIZE counts.
@@ -287,7 +287,8 @@ fn row_of(args: Args) -> Option<&'static Command> {
     subcommands.find(|row| row.name.as_bytes() == wanted)
 }
 
-/// Runs a command and checks what it appends. Returns the reply, or `None` after an error or if the command waits.
+/// Runs a command and checks what it appends. Returns the reply, or `None` after an error or if the
+/// command waits.
 fn run_checked(
     turn: &mut Turn,
     row: &Command,

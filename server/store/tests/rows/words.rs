@@ -1,4 +1,5 @@
-//! Command lines from bytes: rows of all families, with arguments that mostly follow the row's syntax.
+//! Command lines from bytes: rows of all families, with arguments that mostly follow the row's
+//! syntax.
 
 use std::sync::LazyLock;
 
@@ -54,7 +55,8 @@ const STRINGS: [&str; 24] = [
     "#1",
     "GET",
 ];
-/// No number between 2^16 and 2^32: as an offset of SETBIT or SETRANGE it would make a value of up to 512 MiB.
+/// No number between 2^16 and 2^32: as an offset of SETBIT or SETRANGE it would make a value of up
+/// to 512 MiB.
 const NUMBERS: [&str; 16] = [
     "0",
     "1",
@@ -74,7 +76,8 @@ const NUMBERS: [&str; 16] = [
     "01",
 ];
 
-/// A cursor over the bytes that choose the commands. After the last byte, every choice is the first.
+/// A cursor over the bytes that choose the commands. After the last byte, every choice is the
+/// first.
 pub struct Words<'a> {
     input: &'a [u8],
     /// Value of the last argument that counts others.
@@ -202,7 +205,8 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Returns a time near `base_ms`, in milliseconds or seconds; seldom one at the ends of the range.
+    /// Returns a time near `base_ms`, in milliseconds or seconds; seldom one at the ends of the
+    /// range.
     fn time(&mut self, base_ms: i64, milliseconds: bool) -> Vec<u8> {
         if self.one_in(8) {
             return NUMBERS[self.below(NUMBERS.len())].into();

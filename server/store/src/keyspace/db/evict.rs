@@ -1,4 +1,5 @@
-//! What eviction needs of a database: keys by deadline, free places, and records that move to fill them.
+//! What eviction needs of a database: keys by deadline, free places, and records that move to fill
+//! them.
 
 use punctual::queue::wheel::{Entry, Step};
 use smallvec::SmallVec;
@@ -19,7 +20,8 @@ impl Db {
         self.records.get(id)
     }
 
-    /// Returns whether a record may be evicted: a timer may not, because it must fire, nor jobs, which must be done.
+    /// Returns whether a record may be evicted: a timer may not, because it must fire, nor jobs,
+    /// which must be done.
     #[inline]
     pub(crate) fn may_leave(record: &Record) -> bool {
         !record.value.facts().has(Facts::ACTS)
@@ -30,7 +32,8 @@ impl Db {
         self.records.end()
     }
 
-    /// Returns the number of places that records may have before a page is added, free ones included.
+    /// Returns the number of places that records may have before a page is added, free ones
+    /// included.
     pub(crate) fn places(&self) -> u32 {
         self.records.places()
     }
@@ -41,9 +44,10 @@ impl Db {
         self.records.room() * RECORD_BYTES
     }
 
-    /// Returns the key with the earliest deadline, due or not, exactly. Its deadline is off the wheel: the caller removes it with
-    /// [`Db::remove_due`] or returns it with [`Db::put_back`]. Among deadlines of fields and streams that come first,
-    /// only [`ASIDE_MAX`] are passed over. O(1) amortised besides those.
+    /// Returns the key with the earliest deadline, due or not, exactly. Its deadline is off the
+    /// wheel: the caller removes it with [`Db::remove_due`] or returns it with [`Db::put_back`].
+    /// Among deadlines of fields and streams that come first, only [`ASIDE_MAX`] are passed over.
+    /// O(1) amortised besides those.
     pub(crate) fn take_earliest(&mut self) -> Option<Id> {
         if self.with_deadline == 0 {
             return None;
@@ -81,9 +85,10 @@ impl Db {
         }
     }
 
-    /// Moves the records of the page that has the fewest into free places of other pages, which frees the page. Returns the
-    /// number of bytes of the page, and the old and new indices in the order of the old ones. Moves nothing if there are too
-    /// few free places, or if a snapshot walks through the records in the order of their places. O(pages + records of a page).
+    /// Moves the records of the page that has the fewest into free places of other pages, which
+    /// frees the page. Returns the number of bytes of the page, and the old and new indices in the
+    /// order of the old ones. Moves nothing if there are too few free places, or if a snapshot
+    /// walks through the records in the order of their places. O(pages + records of a page).
     pub(crate) fn compact(&mut self) -> (usize, Vec<(Id, Id)>) {
         if self.walk.is_some() {
             return (0, Vec::new());

@@ -1,7 +1,9 @@
-//! Hashes in a database. Every change of one goes through here, so that each deadline of a field has its timer.
+//! Hashes in a database. Every change of one goes through here, so that each deadline of a field
+//! has its timer.
 //!
-//! Invariant: a field has a deadline if and only if `fields` has a timer of that deadline. The field holds the timer's
-//! number, the timer leads to the field, and the wheel has exactly one entry with the timer's stamp.
+//! Invariant: a field has a deadline if and only if `fields` has a timer of that deadline. The
+//! field holds the timer's number, the timer leads to the field, and the wheel has exactly one
+//! entry with the timer's stamp.
 
 use smallvec::SmallVec;
 
@@ -33,8 +35,8 @@ impl Db {
         table.expect("fields with numbers are in a table")
     }
 
-    /// Sets the values of fields and removes their deadlines. Returns the number of new fields. O(pairs) amortised, in a block
-    /// O(pairs * bytes).
+    /// Sets the values of fields and removes their deadlines. Returns the number of new fields.
+    /// O(pairs) amortised, in a block O(pairs * bytes).
     pub(crate) fn set_fields<'k>(
         &mut self,
         id: Id,
@@ -85,7 +87,8 @@ impl Db {
         removed
     }
 
-    /// Sets or removes the deadline of an existing field. O(1): a later deadline only rewrites the timer. The first deadline of a small hash makes it a table.
+    /// Sets or removes the deadline of an existing field. O(1): a later deadline only rewrites the
+    /// timer. The first deadline of a small hash makes it a table.
     pub(crate) fn set_field_deadline(&mut self, id: Id, name: &[u8], deadline: Option<u64>) {
         let table = self.hash_mut(id).become_table();
         let Some(number) = table.find(name) else {
@@ -151,7 +154,8 @@ impl Db {
         }
     }
 
-    /// Arms the fields of a value that was added, or its timeline. O(1) if none has a deadline, else O(fields).
+    /// Arms the fields of a value that was added, or its timeline. O(1) if none has a deadline,
+    /// else O(fields).
     pub(super) fn arm_fields(&mut self, id: Id) {
         let Some(record) = self.records.get_mut(id) else {
             return;
@@ -185,7 +189,8 @@ impl Db {
         }
     }
 
-    /// Removes the timers of the fields of a value that was removed. O(1) if none has a deadline, else O(fields).
+    /// Removes the timers of the fields of a value that was removed. O(1) if none has a deadline,
+    /// else O(fields).
     pub(super) fn disarm_fields(&mut self, value: &Value) {
         let Value::Hash(hash) = value else {
             return self.disarm_timeline(value);
@@ -202,8 +207,8 @@ impl Db {
         self.fields.get(timer).map(|timer| timer.record)
     }
 
-    /// Removes a field that [`Db::next_due`] has returned. Returns the record of its hash, which may be empty now, and the
-    /// field. O(1) amortised.
+    /// Removes a field that [`Db::next_due`] has returned. Returns the record of its hash, which
+    /// may be empty now, and the field. O(1) amortised.
     ///
     /// # Panics
     /// If `timer` is not the one that was due.
@@ -218,7 +223,8 @@ impl Db {
         self.fields.len() - self.timelines
     }
 
-    /// Renames a key to a name that no key has; value, deadline and last use stay. O(length of the name) amortised.
+    /// Renames a key to a name that no key has; value, deadline and last use stay. O(length of the
+    /// name) amortised.
     ///
     /// # Panics
     /// If the key was removed since `id` was found.

@@ -1,10 +1,12 @@
 //! Keys of a replica that fall due without its primary.
 //!
-//! On a replica the wheel keeps all deadlines and nothing in it is due, because the primary decides what expires. The keys that
-//! clients of a replica write, if it accepts writes, are not among the primary's: they are listed here, and fall due as on a primary.
+//! On a replica the wheel keeps all deadlines and nothing in it is due, because the primary decides
+//! what expires. The keys that clients of a replica write, if it accepts writes, are not among the
+//! primary's: they are listed here, and fall due as on a primary.
 //!
-//! Invariant: the list has records only, each with its deadline: [`Db::set_deadline`] removes what it changes, and a commit
-//! of a client's write adds it. So a deadline that the primary sets takes the key off the list.
+//! Invariant: the list has records only, each with its deadline: [`Db::set_deadline`] removes what
+//! it changes, and a commit of a client's write adds it. So a deadline that the primary sets takes
+//! the key off the list.
 
 use std::collections::BTreeSet;
 
@@ -29,7 +31,8 @@ impl Db {
         self.own.is_some()
     }
 
-    /// Lists a key of a replica that a client has written, if it has a deadline. Timers wait for the promotion. O(log keys).
+    /// Lists a key of a replica that a client has written, if it has a deadline. Timers wait for
+    /// the promotion. O(log keys).
     pub(crate) fn note_own(&mut self, id: Id) {
         let record = self.get(id);
         let (deadline, is_timer) = (record.deadline, matches!(record.value, Value::Timer(_)));

@@ -1,9 +1,10 @@
 //! Values with a timeline of their own, streams and queues of jobs: one timer for each of them.
 //!
-//! Invariant: a value whose next deadline is known has a timer in `fields` that is armed at that deadline or earlier. Changes that make
-//! the deadline earlier call [`Db::rearm`] (entries or jobs that are added or delivered, settings). Those that make it later
-//! (what is acknowledged or removed) need not: the timer then fires early, finds nothing due, and is armed anew, at most once for each
-//! time that it was armed.
+//! Invariant: a value whose next deadline is known has a timer in `fields` that is armed at that
+//! deadline or earlier. Changes that make the deadline earlier call [`Db::rearm`] (entries or jobs
+//! that are added or delivered, settings). Those that make it later (what is acknowledged or
+//! removed) need not: the timer then fires early, finds nothing due, and is armed anew, at most
+//! once for each time that it was armed.
 
 use super::Db;
 use crate::keyspace::field_timers::WHOLE;
@@ -13,13 +14,14 @@ use crate::value::stream::Stream;
 use crate::value::{Kind, Value};
 
 impl Db {
-    /// Returns the stream of a record without noting a change: for its timer, and for what is no part of a snapshot.
+    /// Returns the stream of a record without noting a change: for its timer, and for what is no
+    /// part of a snapshot.
     fn stream_beside(&mut self, id: Id) -> Option<&mut Stream> {
         Stream::of_mut(&mut self.records.get_mut(id)?.value)
     }
 
-    /// Arms the timer of a value at its next deadline. O(1) for a stream without settings, O(groups · log pending) with them;
-    /// O(log jobs) for a queue.
+    /// Arms the timer of a value at its next deadline. O(1) for a stream without settings, O(groups
+    /// · log pending) with them; O(log jobs) for a queue.
     #[inline]
     pub(crate) fn rearm(&mut self, id: Id) {
         let value = self.records.get_mut(id).map(|record| &mut record.value);
@@ -85,8 +87,8 @@ impl Db {
         timer.record
     }
 
-    /// Notes that a reader waits that claims entries of a group which have been idle for `idle_ms`. Arms the stream's timer.
-    /// Returns `None` if there is no such group.
+    /// Notes that a reader waits that claims entries of a group which have been idle for `idle_ms`.
+    /// Arms the stream's timer. Returns `None` if there is no such group.
     pub(crate) fn expect_claims(&mut self, id: Id, group: &[u8], idle_ms: u64) -> Option<()> {
         let stream = self.stream_beside(id)?;
         stream.group(group)?;
@@ -99,7 +101,8 @@ impl Db {
         Some(())
     }
 
-    /// Calls `act` with each timeline of a stream, which it may change: they are no part of a snapshot.
+    /// Calls `act` with each timeline of a stream, which it may change: they are no part of a
+    /// snapshot.
     pub(crate) fn timelines(
         &mut self,
         id: Id,

@@ -1,7 +1,7 @@
 //! Timers in a database, ordered by their deadlines.
 //!
-//! Invariant: `timers` has an entry for each record whose value is a timer, with the record's deadline. It answers what is due when; what
-//! fires is the wheel's business, as for any key.
+//! Invariant: `timers` has an entry for each record whose value is a timer, with the record's
+//! deadline. It answers what is due when; what fires is the wheel's business, as for any key.
 
 use std::ops::Range;
 
@@ -36,7 +36,8 @@ impl ByDeadline {
 }
 
 impl Db {
-    /// Returns the number of keys that may be evicted: all of them, or those with a deadline. O(log timers).
+    /// Returns the number of keys that may be evicted: all of them, or those with a deadline. O(log
+    /// timers).
     pub(crate) fn evictable(&self, volatile: bool) -> usize {
         match volatile {
             true => self.with_deadline() - self.timers.armed(),
@@ -61,13 +62,14 @@ impl Db {
         slots.map(|slot| (slot.ordinal(), slot.id))
     }
 
-    /// Returns the number of timers that are not paused and due before a time, or at any time. O(log timers).
+    /// Returns the number of timers that are not paused and due before a time, or at any time.
+    /// O(log timers).
     pub fn timers_before(&self, ms: u64) -> usize {
         self.timers.0.before(ms)
     }
 
-    /// Adds to each of `counts` the number of timers that are due in its part of a range of time, which is divided evenly.
-    /// O(log timers) for each part with timers.
+    /// Adds to each of `counts` the number of timers that are due in its part of a range of time,
+    /// which is divided evenly. O(log timers) for each part with timers.
     pub(crate) fn spread_timers(&self, range: Range<u64>, counts: &mut [u64]) {
         self.timers.0.spread(range, 0, counts);
     }
@@ -93,8 +95,9 @@ impl Db {
         self.get_mut(id).value = Value::Timer(timer);
     }
 
-    /// Files the entry of a record that [`Db::next_due`] has returned once more, at the same deadline, if it is a timer: whatever
-    /// happens until it fires, the wheel has it. Returns false, and does nothing, for other values. O(1).
+    /// Files the entry of a record that [`Db::next_due`] has returned once more, at the same
+    /// deadline, if it is a timer: whatever happens until it fires, the wheel has it. Returns
+    /// false, and does nothing, for other values. O(1).
     pub(crate) fn refile_timer(&mut self, id: Id) -> bool {
         let stamp = self.next_stamp().get();
         match self.records.get_mut(id) {

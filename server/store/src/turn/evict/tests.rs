@@ -118,8 +118,8 @@ fn only_what_a_policy_allows_is_evicted() {
     }
 }
 
-/// volatile-ttl takes the earliest deadline of all shards and databases, also if deadlines of fields come before it. Fields and
-/// later keys still expire at their deadlines.
+/// volatile-ttl takes the earliest deadline of all shards and databases, also if deadlines of
+/// fields come before it. Fields and later keys still expire at their deadlines.
 #[test]
 fn volatile_ttl_is_exact() {
     for shards in [1, 8] {
@@ -180,7 +180,8 @@ impl Fixture {
     }
 }
 
-/// The approximation prefers keys that have not been used: an exact LRU would evict the first tenth alone.
+/// The approximation prefers keys that have not been used: an exact LRU would evict the first tenth
+/// alone.
 #[test]
 fn lru_and_lfu_find_the_worst_keys() {
     for name in ["allkeys-lru", "volatile-lru", "allkeys-lfu", "volatile-lfu"] {
@@ -205,7 +206,8 @@ fn lru_and_lfu_find_the_worst_keys() {
     }
 }
 
-/// Under LRM, reads and commands that fail or change nothing do not keep a key; changes of its value or deadline, and of a stream's groups, do.
+/// Under LRM, reads and commands that fail or change nothing do not keep a key; changes of its
+/// value or deadline, and of a stream's groups, do.
 #[test]
 fn lrm_evicts_what_was_not_changed_whatever_was_read() {
     let (mut f, mut policy) = fixture(1, "allkeys-lrm");
@@ -277,7 +279,8 @@ fn candidates_that_are_used_stay() {
     assert!(gone.iter().all(old), "{gone:?}");
 }
 
-/// Records move together when many places are free. Names, values, deadlines, fields and the table follow.
+/// Records move together when many places are free. Names, values, deadlines, fields and the table
+/// follow.
 #[test]
 fn records_move_and_everything_follows() {
     let (mut store, policy) = fixture(1, "allkeys-random");
@@ -339,7 +342,8 @@ fn records_move_and_everything_follows() {
     assert!(reply.starts_with(':'), "{reply}");
 }
 
-/// A snapshot that has begun has all keys of its instant, whatever is evicted meanwhile; records do not move under it.
+/// A snapshot that has begun has all keys of its instant, whatever is evicted meanwhile; records do
+/// not move under it.
 #[test]
 fn a_snapshot_keeps_what_is_evicted() {
     let (mut store, policy) = fixture(1, "allkeys-random");
