@@ -45,7 +45,7 @@ pub trait Sink {
     /// Receives that at `now` entries of a stream have left because of their age, the first of
     /// which was due at `deadline_ms`; or that a job whose time or whose lease's end was
     /// `deadline_ms` is ready, or waits again.
-    fn moved_on(&mut self, now: Now, deadline_ms: u64) {
+    fn became_due(&mut self, now: Now, deadline_ms: u64) {
         let _ = (now, deadline_ms);
     }
 

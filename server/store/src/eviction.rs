@@ -1,9 +1,9 @@
 //! Rules by which keys are evicted when memory is short: `maxmemory-policy` and
 //! `maxmemory-samples`.
 
-/// Order in which keys are evicted.
+/// EvictionOrder in which keys are evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum EvictionOrder {
     /// Keys that have not been used for the longest time first, approximated by samples.
     Lru,
     /// Keys that are used least often first, approximated by samples.
@@ -21,7 +21,7 @@ pub enum Order {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Eviction {
     /// Which keys go first.
-    pub order: Order,
+    pub order: EvictionOrder,
     /// Only keys with a deadline are evicted.
     pub volatile: bool,
     /// Number of keys that are examined for each evicted key.
@@ -32,20 +32,20 @@ impl Eviction {
     /// Returns the policy with Redis's name, or `None` for `noeviction`.
     ///
     /// ```
-    /// use punctual_store::eviction::{Eviction, Order};
+    /// use punctual_store::eviction::{Eviction, EvictionOrder};
     /// let policy = Eviction::of_name("volatile-lru", 5).unwrap();
-    /// assert_eq!((policy.order, policy.volatile), (Order::Lru, true));
+    /// assert_eq!((policy.order, policy.volatile), (EvictionOrder::Lru, true));
     /// assert!(Eviction::of_name("noeviction", 5).is_none());
     /// ```
     pub fn of_name(name: &str, samples: usize) -> Option<Self> {
         let (keys, order) = name.split_once('-')?;
         Some(Self {
             order: match order {
-                "lru" => Order::Lru,
-                "lfu" => Order::Lfu,
-                "lrm" => Order::Lrm,
-                "random" => Order::Random,
-                "ttl" => Order::Ttl,
+                "lru" => EvictionOrder::Lru,
+                "lfu" => EvictionOrder::Lfu,
+                "lrm" => EvictionOrder::Lrm,
+                "random" => EvictionOrder::Random,
+                "ttl" => EvictionOrder::Ttl,
                 _ => return None,
             },
             volatile: match keys {

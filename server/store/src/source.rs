@@ -1,6 +1,7 @@
-//! The source of commands: who asks for them.
+//! The sources of commands. The source decides which checks a command passes and whether it may
+//! block.
 
-/// The source of commands.
+/// Where the commands of a turn come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Source {
     /// A client.

@@ -6,7 +6,7 @@ use std::io;
 use std::path::PathBuf;
 
 use punctual_store::events::Classes;
-use punctual_store::eviction::{Eviction, Order};
+use punctual_store::eviction::{Eviction, EvictionOrder};
 use punctual_store::limits::Limits;
 use punctual_store::uses::Uses;
 
@@ -398,12 +398,12 @@ fn limits(values: &Values, eviction: Option<Eviction>) -> Limits {
         idmp_duration_s: values.number("stream-idmp-duration"),
         idmp_size_max: values.number("stream-idmp-maxsize"),
         uses: match eviction.map(|policy| policy.order) {
-            Some(Order::Lfu) => Uses::Count {
+            Some(EvictionOrder::Lfu) => Uses::Count {
                 log_factor: values.number("lfu-log-factor"),
                 decay_minutes: values.number("lfu-decay-time"),
             },
-            Some(Order::Lru) => Uses::Recent,
-            Some(Order::Lrm) => Uses::Changed,
+            Some(EvictionOrder::Lru) => Uses::Recent,
+            Some(EvictionOrder::Lrm) => Uses::Changed,
             _ => Uses::Last,
         },
         eviction,

@@ -9,7 +9,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng as _, RngExt as _};
 use smallvec::SmallVec;
 
-use crate::eviction::{Eviction, Order};
+use crate::eviction::{Eviction, EvictionOrder};
 use crate::hash_table::WARM_MAX;
 use crate::keyspace::db::Db;
 use crate::keyspace::records::{Id, Record};
@@ -99,12 +99,12 @@ impl Candidates {
         count: usize,
         batch: &mut Batch,
     ) -> bool {
-        if policy.order == Order::Random {
+        if policy.order == EvictionOrder::Random {
             let ended = self.collect(dbs, policy.volatile, count, batch);
             distinct(batch);
             return ended;
         }
-        if policy.order == Order::Ttl {
+        if policy.order == EvictionOrder::Ttl {
             let ended = self.collect(dbs, true, WARM_MAX, batch);
             distinct(batch);
             let deadline =

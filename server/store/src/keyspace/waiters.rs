@@ -29,7 +29,7 @@ use crate::value::stream::{Id, Stream};
 
 /// The condition that ends a command's wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wants {
+pub enum WaitCondition {
     /// The key is a list of at least this number of elements.
     List(usize),
     /// The key is a sorted set.
@@ -54,7 +54,7 @@ const STREAM_GONE: Error = Error::fixed("UNBLOCKED the stream key no longer exis
 const GROUP_GONE: Error =
     Error::fixed("NOGROUP the consumer group this client was blocked on no longer exists");
 
-impl Wants {
+impl WaitCondition {
     /// Returns the outcome of the key's value `value`, or `None` if the command must go on waiting.
     /// `has_entry_after` compares the IDs of [`WaitCondition::Entries`] that belong to the key with
     /// a stream.
@@ -97,7 +97,7 @@ impl Wants {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
     /// Condition that ends the wait.
-    pub wants: Wants,
+    pub condition: WaitCondition,
     /// Positions of the keys among the command's arguments.
     pub keys: Range<usize>,
     /// End of the wait in unix ms; `None` for a wait without a timeout.
@@ -109,9 +109,9 @@ pub struct Wait {
 
 impl Wait {
     /// Creates a wait of a command whose arguments stay as they are.
-    pub const fn new(wants: Wants, keys: Range<usize>, deadline_ms: Option<u64>) -> Self {
+    pub const fn new(condition: WaitCondition, keys: Range<usize>, deadline_ms: Option<u64>) -> Self {
         Self {
-            wants,
+            condition,
             keys,
             deadline_ms,
             resolved: Vec::new(),
@@ -194,7 +194,7 @@ impl Waiter {
     /// Creates a waiter that waits for no key, for commands such as MIGRATE and SHUTDOWN. It is in
     /// no queue, has no timeout, and CLIENT UNBLOCK does not end it.
     pub fn without_keys(args: OwnedArgs, client: &WaitingClient) -> Self {
-        let wait = Wait::new(Wants::Nothing, 0..0, None);
+        let wait = Wait::new(WaitCondition::Nothing, 0..0, None);
         let waiter = Self::new(0, args, wait, client);
         waiter.set_unqueued();
         waiter
@@ -202,7 +202,7 @@ impl Waiter {
 
     /// Returns whether the command waits for keys.
     pub fn has_keys(&self) -> bool {
-        self.wait.wants != Wants::Nothing
+        self.wait.condition != WaitCondition::Nothing
     }
 
     /// Ends the wait. Returns true for the first caller, which must answer the client.
@@ -265,7 +265,7 @@ impl Waiter {
     /// Returns the outcome of `value`, the value of `key`, or `None` if the command must go on
     /// waiting.
     fn outcome(&self, key: &[u8], value: Option<&Value>, now: Now) -> Option<Outcome> {
-        self.wait.wants.outcome(value, now, |ids, stream| {
+        self.wait.condition.outcome(value, now, |ids, stream| {
             let mut ids_of_key = self.keys().zip(ids).filter(|(other, _)| *other == key);
             ids_of_key.any(|(_, id)| stream.shows_after(*id, now))
         })
@@ -331,7 +331,7 @@ impl Waiters {
             self.keys += 1;
         }
         let queue = queues.get_mut(key).expect("inserted above");
-        let of_group = waiter.wait.wants.is_group();
+        let of_group = waiter.wait.condition.is_group();
         if queue.waiters.insert(waiter.ticket, waiter).is_none() {
             queue.groups += usize::from(of_group);
         }
@@ -345,7 +345,7 @@ impl Waiters {
             return false;
         };
         let removed = queue.waiters.remove(&ticket);
-        queue.groups -= usize::from(removed.is_some_and(|w| w.wait.wants.is_group()));
+        queue.groups -= usize::from(removed.is_some_and(|w| w.wait.condition.is_group()));
         let empty = queue.waiters.is_empty();
         if empty {
             self.dbs[db].remove(key);
@@ -392,15 +392,15 @@ impl Waiters {
         let queue = self.dbs.get(db)?.get(key)?;
         // Many workers may wait for the same group or queue, so a condition that was not met is not
         // evaluated again.
-        let mut unserved: Option<&Wants> = None;
+        let mut unserved: Option<&WaitCondition> = None;
         for (_, waiter) in queue.waiters.range(ticket + 1..) {
-            let wants = &waiter.wait.wants;
-            if waiter.has_ended() || waiter.is_late(now) || unserved == Some(wants) {
+            let condition = &waiter.wait.condition;
+            if waiter.has_ended() || waiter.is_late(now) || unserved == Some(condition) {
                 continue;
             }
             match waiter.outcome(key, value, now) {
                 Some(outcome) => return Some((Arc::clone(waiter), outcome)),
-                None if wants.is_shared() => unserved = Some(wants),
+                None if condition.is_shared() => unserved = Some(condition),
                 None => {}
             }
         }
@@ -414,8 +414,8 @@ impl Waiters {
         let waiters = queue.into_iter().flat_map(|queue| queue.waiters.values());
         waiters
             .filter(|waiter| !waiter.has_ended() && !waiter.is_late(now))
-            .filter_map(|waiter| match &waiter.wait.wants {
-                Wants::Group(group, Some(idle)) => Some((group.clone(), *idle)),
+            .filter_map(|waiter| match &waiter.wait.condition {
+                WaitCondition::Group(group, Some(idle)) => Some((group.clone(), *idle)),
                 _ => None,
             })
             .collect()

@@ -53,11 +53,11 @@ impl Turn<'_> {
 
     /// Lists a key that a client of a replica has written among those that fall due without the
     /// primary.
-    fn note_own(&mut self, db: usize, key: &[u8]) {
+    fn note_local_key(&mut self, db: usize, key: &[u8]) {
         let number = self.store.shard_of(key);
         let part = self.shard_db(number, db);
         if let Some(id) = part.find(key) {
-            part.note_own(id);
+            part.note_local_key(id);
         }
     }
 
@@ -99,7 +99,7 @@ impl Turn<'_> {
     #[inline(never)]
     fn report_write(&mut self, db: usize, key: &[u8]) {
         if self.writers == Writers::Both && !self.replays {
-            self.note_own(db, key);
+            self.note_local_key(db, key);
         }
         self.report(db, key, self.client);
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::events::Classes;
-use crate::eviction::{Evicted, Eviction, Order};
+use crate::eviction::{Evicted, Eviction, EvictionOrder};
 use crate::keyspace::candidates::Batch;
 use crate::keyspace::db::Db;
 use crate::keyspace::records::{Id, Record};
@@ -32,7 +32,7 @@ impl Turn<'_> {
         stride: usize,
         enough: &mut dyn FnMut(&mut Self) -> bool,
     ) -> Evicted {
-        if policy.order == Order::Ttl {
+        if policy.order == EvictionOrder::Ttl {
             let done = self.evict_by_deadline(enough);
             if done != Evicted::Nothing {
                 return done;

@@ -109,35 +109,35 @@ impl Turn<'_> {
         Some(std::mem::take(census).counted)
     }
 
-    /// Calls `see` with each queue of a database. Locks one shard after the other.
+    /// Calls `visit` with each queue of a database. Locks one shard after the other.
     ///
     /// # Errors
-    /// That of `see`, which ends the walk.
+    /// That of `visit`, which ends the walk.
     pub fn each_queue(
         &mut self,
         db: usize,
-        mut see: impl FnMut(&[u8], &Jobs) -> Result<(), Error>,
+        mut visit: impl FnMut(&[u8], &Jobs) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let now = self.now;
         for number in 0..self.store.shards() {
             self.lock_one(number);
             for (_, record, jobs) in self.shard_db_ref(number, db).queues_from(0) {
                 if !record.has_expired(now) {
-                    see(record.key.as_bytes(), jobs)?;
+                    visit(record.key.as_bytes(), jobs)?;
                 }
             }
         }
         Ok(())
     }
 
-    /// Calls `see` with a queue, if there is one of this name. Locks its shard.
-    pub fn see_queue(&mut self, db: usize, key: &[u8], see: impl FnOnce(&Jobs)) {
+    /// Calls `visit` with a queue, if there is one of this name. Locks its shard.
+    pub fn read_queue(&mut self, db: usize, key: &[u8], visit: impl FnOnce(&Jobs)) {
         let number = self.store.shard_of(key);
         self.lock_one(number);
         if let Some(id) = self.find_live::<Jobs>(number, db, key)
             && let Some(jobs) = Jobs::of(&self.shard_db(number, db).get(id).value)
         {
-            see(jobs);
+            visit(jobs);
         }
     }
 
@@ -188,7 +188,7 @@ impl Turn<'_> {
                 Step::Idle => break,
                 Step::Moved(due_ms) => {
                     moved += 1;
-                    self.sink.moved_on(now, due_ms);
+                    self.sink.became_due(now, due_ms);
                 }
                 Step::Removed(job) => {
                     self.expiry_effect(db, &[b"JOB", b"DEL", key, &job]);

@@ -87,7 +87,7 @@ impl Turn<'_> {
         let Some(rules) = self.recorder.rules.clone() else {
             return;
         };
-        for rule in rules.of(db, class, key) {
+        for rule in rules.selecting(db, class, key) {
             let value = match (rule.payload, value) {
                 (Payload::None, _) => None,
                 (payload, Some(value)) => shown(payload, value),

@@ -48,7 +48,7 @@ const BATCH: usize = 32;
 /// Error of [`Turn::restore`]: the key exists.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the key \"{}\" is there already", .0.escape_ascii())]
-pub struct Taken(pub Box<[u8]>);
+pub struct KeyExists(pub Box<[u8]>);
 
 impl Turn<'_> {
     /// Adds a key, or replaces it if `replace` is set. The key waits in `batch` until that is full,
@@ -56,7 +56,7 @@ impl Turn<'_> {
     /// replaced value.
     ///
     /// # Errors
-    /// [`Taken`] for a key of the batch that exists while `replace` is not set. The keys behind it
+    /// [`KeyExists`] for a key of the batch that exists while `replace` is not set. The keys behind it
     /// are lost.
     ///
     /// # Panics
@@ -66,7 +66,7 @@ impl Turn<'_> {
         batch: &mut RestoreBatch,
         restored: Restored<'_>,
         replace: bool,
-    ) -> Result<(), Taken> {
+    ) -> Result<(), KeyExists> {
         self.lock_all();
         let Restored { db, key, .. } = restored;
         let uses = self.limits.uses;
@@ -92,7 +92,7 @@ impl Turn<'_> {
     ///
     /// # Errors
     /// As [`Turn::restore`].
-    pub fn restore_all(&mut self, batch: &mut RestoreBatch, replace: bool) -> Result<(), Taken> {
+    pub fn restore_all(&mut self, batch: &mut RestoreBatch, replace: bool) -> Result<(), KeyExists> {
         self.lock_all();
         self.touch(Touched::Any);
         // The loads do not depend on one another, so they run side by side; the sum keeps them
@@ -111,7 +111,7 @@ impl Turn<'_> {
             let part = self.shard_db(waiting.shard, waiting.db);
             if let Some(taken) = part.find_hashed(waiting.hash, key) {
                 if !replace {
-                    return Err(Taken(key.into()));
+                    return Err(KeyExists(key.into()));
                 }
                 part.remove(taken);
             }

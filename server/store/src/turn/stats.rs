@@ -1,8 +1,8 @@
-//! What turns count.
+//! Counters of turns, such as hits and expired keys.
 
 use std::ops::AddAssign;
 
-/// A counter of what Redis does not have.
+/// A counter of a feature that Redis does not have.
 #[derive(Clone, Copy)]
 pub struct OwnCounter {
     /// Name of the field of INFO.
@@ -15,17 +15,18 @@ pub struct OwnCounter {
     pub of: fn(&Stats) -> u64,
 }
 
-/// Declares [`Stats`]: each counter once, one of our own with its names in INFO and as a metric.
+/// Declares [`Stats`]. A counter of a feature that Redis does not have is followed by the names of
+/// its field in INFO and of its metric.
 macro_rules! stats {
     ($(#[doc = $doc:literal] $name:ident $(=> $field:literal, $metric:literal)?,)*) => {
-        /// Counts of commands and expiries, which the caller adds up and resets.
+        /// Counts since the last reset. The caller adds them to its totals and resets them.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Stats {
             $(#[doc = $doc] pub $name: u64,)*
         }
 
         impl Stats {
-            /// The counters of what Redis does not have, in the order of INFO.
+            /// The counters of features that Redis does not have, in the order of INFO.
             pub const OWN: &[OwnCounter] = &[$($(OwnCounter {
                 field: $field,
                 metric: $metric,

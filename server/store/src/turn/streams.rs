@@ -27,9 +27,9 @@ const BLOCKS: usize = 64;
 const DEAD_LETTERS: usize = 64;
 
 /// A group with entries that are due for its dead-letter stream.
-struct Dead {
+struct DueGroup {
     group: Box<[u8]>,
-    key: Box<[u8]>,
+    dead_letter: Box<[u8]>,
 }
 
 impl Turn<'_> {
@@ -94,7 +94,7 @@ impl Turn<'_> {
         let (removed, bound) = stream.trim_aged(floor, blocks);
         self.stats.retained_out += removed;
         let deadline_ms = first.ms.saturating_add(age_max_ms);
-        self.sink.moved_on(self.now, deadline_ms);
+        self.sink.became_due(self.now, deadline_ms);
         self.expiry_effect(db, &[b"XTRIM", key, b"MINID", &bound.text()]);
         self.commit_expiry(db, key, Classes::STREAM, "xtrim", None);
         true
@@ -174,10 +174,10 @@ impl Turn<'_> {
         }
         for (db, key) in std::mem::take(&mut self.dead_letters) {
             self.move_dead_jobs(db, &key);
-            for dead in self.dead_of(db, &key) {
-                self.lock_keys([&key[..], &dead.key].into_iter());
+            for due in self.groups_with_dead_letters(db, &key) {
+                self.lock_keys([&key[..], &due.dead_letter].into_iter());
                 self.touch(Touched::One(db));
-                self.move_dead(db, &key, &dead);
+                self.move_dead_letters_of(db, &key, &due);
             }
         }
         true
@@ -222,20 +222,20 @@ impl Turn<'_> {
 
     /// Returns the groups of a stream with entries that are due for a dead-letter stream. Locks the
     /// stream's shard.
-    fn dead_of(&mut self, db: usize, key: &[u8]) -> Vec<Dead> {
+    fn groups_with_dead_letters(&mut self, db: usize, key: &[u8]) -> Vec<DueGroup> {
         let (number, now) = (self.store.shard_of(key), self.now);
         self.lock_one(number);
         let mut found = Vec::new();
         if let Some(id) = self.find_live::<Stream>(number, db, key) {
             self.shard_db(number, db).timelines(id, |group, timeline| {
-                if let Some(dead) = timeline
+                if let Some(target) = timeline
                     .lease()
                     .and_then(|lease| lease.dead_letter.as_ref())
                     && !timeline.dead(now, 1).is_empty()
                 {
-                    found.push(Dead {
+                    found.push(DueGroup {
                         group: group.into(),
-                        key: dead.key.clone(),
+                        dead_letter: target.key.clone(),
                     });
                 }
             });
@@ -245,20 +245,20 @@ impl Turn<'_> {
 
     /// Moves entries of a group to its dead-letter stream. Both shards are held. Returns `None` if
     /// the group has changed between the looks.
-    fn move_dead(&mut self, db: usize, key: &[u8], dead: &Dead) -> Option<()> {
+    fn move_dead_letters_of(&mut self, db: usize, key: &[u8], due: &DueGroup) -> Option<()> {
         let (number, now) = (self.store.shard_of(key), self.now);
         let id = self.find_live::<Stream>(number, db, key)?;
         self.framed(|turn| turn.settle_stream(number, db, key, id));
         let stream = self.stream_at(number, db, id)?;
-        let timeline = stream.group(&dead.group)?.timeline()?;
+        let timeline = stream.group(&due.group)?.timeline()?;
         let lease = timeline.lease()?;
         let lease_ms = lease.ms;
-        if lease.dead_letter.as_ref()?.key != dead.key {
+        if lease.dead_letter.as_ref()?.key != due.dead_letter {
             return None;
         }
         let mut failed = None;
         for entry in timeline.dead(now, DEAD_LETTERS) {
-            match self.framed(|turn| turn.move_entry(db, key, (number, id), dead, entry)) {
+            match self.framed(|turn| turn.move_entry(db, key, (number, id), due, entry)) {
                 Ok(()) => self.stats.dead_letters += 1,
                 Err(reason) => {
                     failed = Some(reason);
@@ -273,8 +273,8 @@ impl Turn<'_> {
                 self.sink.dead_letter_failed(&DeadLetterFailed {
                     db,
                     key,
-                    group: &dead.group,
-                    dead_letter: &dead.key,
+                    group: &due.group,
+                    dead_letter: &due.dead_letter,
                     reason,
                 });
                 now.base_ms().saturating_add(lease_ms)
@@ -282,7 +282,7 @@ impl Turn<'_> {
         };
         let part = self.shard_db(number, db);
         part.timelines(id, |group, timeline| {
-            if *group == *dead.group {
+            if *group == *due.group {
                 timeline.retry_ms = retry_ms;
             }
         });
@@ -296,13 +296,13 @@ impl Turn<'_> {
         db: usize,
         key: &[u8],
         (number, id): (usize, RecordId),
-        dead: &Dead,
+        due: &DueGroup,
         entry: Id,
     ) -> Result<(), &'static str> {
         let Some(stream) = self.stream_at(number, db, id) else {
             return Ok(());
         };
-        let group = stream.group(&dead.group);
+        let group = stream.group(&due.group);
         let Some((group, pending)) = group.and_then(|g| Some((g, g.pending().get(entry)?))) else {
             return Ok(());
         };
@@ -314,7 +314,7 @@ impl Turn<'_> {
             let deliveries = pending.deliveries.to_string().into_bytes();
             for (name, value) in [
                 ("origin-stream", key.to_vec()),
-                ("origin-group", dead.group.to_vec()),
+                ("origin-group", due.group.to_vec()),
                 ("origin-id", entry.id.text()),
                 ("origin-consumer", consumer),
                 ("origin-deliveries", deliveries),
@@ -329,15 +329,15 @@ impl Turn<'_> {
                 return Err("the entry is too large");
             }
             let pairs = fields.iter().map(|(name, value)| (&name[..], &value[..]));
-            self.add_entry(db, &dead.key, pairs, None)?;
+            self.add_entry(db, &due.dead_letter, pairs, None)?;
         }
         let stream = self.stream_at(number, db, id);
-        if let Some(group) = stream.and_then(|stream| stream.group_mut(&dead.group)) {
+        if let Some(group) = stream.and_then(|stream| stream.group_mut(&due.group)) {
             group.acknowledge(entry);
         }
         self.commit_group(db, key, None, 1);
         let text = entry.text();
-        let words: [&[u8]; 4] = [b"XACK", key, &dead.group, &text];
+        let words: [&[u8]; 4] = [b"XACK", key, &due.group, &text];
         self.effect(db, words.iter());
         Ok(())
     }

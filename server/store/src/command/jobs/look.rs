@@ -213,7 +213,7 @@ pub fn queues(
     let mut write = Reply::new(&mut maps, reply.protocol());
     for name in &names {
         // A queue may go between the looks.
-        turn.see_queue(db, name, |jobs| {
+        turn.read_queue(db, name, |jobs| {
             write_info(&mut write, Some(name), jobs, now);
             written += 1;
         });

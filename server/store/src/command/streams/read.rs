@@ -16,7 +16,7 @@ use crate::arguments::{block_deadline, int, is};
 use crate::error::{Error, c_string};
 use crate::events::Classes;
 use crate::keyspace::records::Id as RecordId;
-use crate::keyspace::waiters::{Wait, Wants};
+use crate::keyspace::waiters::{Wait, WaitCondition};
 use crate::turn::Cx;
 use crate::turn::cx::Place;
 use crate::value::stream::{Id, Pending, Stream};
@@ -311,8 +311,8 @@ fn wait(
         From::Unread => Id::MAX,
     };
     let wants = match asked.group {
-        Some((group, _)) => Wants::Group(group.into(), asked.claim),
-        None => Wants::Entries(sources.iter().map(behind).collect()),
+        Some((group, _)) => WaitCondition::Group(group.into(), asked.claim),
+        None => WaitCondition::Entries(sources.iter().map(behind).collect()),
     };
     if let (Some((group, _)), Some(idle_ms)) = (asked.group, asked.claim) {
         for source in sources {

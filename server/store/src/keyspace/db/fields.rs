@@ -1,9 +1,9 @@
-//! Hashes in a database. Every change of one goes through here, so that each deadline of a field
-//! has its timer.
+//! Hashes in a database. Every change of a hash goes through this file, so that each field with a
+//! deadline has a timer.
 //!
-//! Invariant: a field has a deadline if and only if `fields` has a timer of that deadline. The
-//! field holds the timer's number, the timer leads to the field, and the wheel has exactly one
-//! entry with the timer's stamp.
+//! Invariant: a field has a deadline if and only if [`Db`]'s `fields` has a timer with that
+//! deadline. The field holds the number of its timer, the timer holds the record and the number of
+//! its field, and the wheel has exactly one entry with the timer's stamp.
 
 use smallvec::SmallVec;
 
@@ -114,7 +114,8 @@ impl Db {
         }
     }
 
-    /// Moves a timer to another deadline. O(1): a later deadline only rewrites the timer.
+    /// Moves a timer to another deadline; `earlier` says whether it is earlier than the old one.
+    /// O(1): a later deadline only rewrites the timer.
     pub(super) fn move_timer(&mut self, timer: u32, deadline: u64, earlier: bool) {
         let stamp = self.next_stamp();
         let armed = self.fields.get_mut(timer);
@@ -149,13 +150,14 @@ impl Db {
         for timer in timers {
             let timer = self.fields.remove(timer);
             debug_assert!(timer.is_some(), "a deadline has its timer");
-            // One by one: at any call the wheel may sweep stale entries, which it counts.
+            // Called once for each timer, because the wheel counts its stale entries and may remove
+            // them at any call.
             self.forget_entry();
         }
     }
 
-    /// Arms the fields of a value that was added, or its timeline. O(1) if none has a deadline,
-    /// else O(fields).
+    /// Arms the timers of a value that was added: of its fields, or of its timeline. O(1) if no
+    /// field has a deadline, else O(fields).
     pub(super) fn arm_fields(&mut self, id: Id) {
         let Some(record) = self.records.get_mut(id) else {
             return;
@@ -167,7 +169,8 @@ impl Db {
                 return;
             }
             value if value.facts().has(Facts::TIMED) => {
-                // A number from the database that the value comes from.
+                // The value may come from another database and still have the number of a timer
+                // there.
                 value.content_mut().set_timer(None);
                 if let Value::Jobs(_) = value {
                     self.queues.insert(id);
@@ -179,7 +182,7 @@ impl Db {
         if hash.with_deadline() == 0 {
             return;
         }
-        // Arming borrows the whole database, so the value is taken out meanwhile.
+        // Arming needs the whole database as `&mut`, so the hash is taken out of it meanwhile.
         let mut hash = std::mem::take(hash);
         if let Some(table) = hash.table_mut() {
             table.arm_all(|field, deadline| self.arm(id, field, deadline));
@@ -189,8 +192,8 @@ impl Db {
         }
     }
 
-    /// Removes the timers of the fields of a value that was removed. O(1) if none has a deadline,
-    /// else O(fields).
+    /// Removes the timers of a value that was removed: of its fields, or of its timeline. O(1) if
+    /// no field has a deadline, else O(fields).
     pub(super) fn disarm_fields(&mut self, value: &Value) {
         let Value::Hash(hash) = value else {
             return self.disarm_timeline(value);
@@ -202,7 +205,7 @@ impl Db {
         }
     }
 
-    /// Returns the record of the hash that has the field of a timer.
+    /// Returns the record of the hash whose field has this timer.
     pub(crate) fn owner_of_field(&self, timer: u32) -> Option<Id> {
         self.fields.get(timer).map(|timer| timer.record)
     }
@@ -211,7 +214,7 @@ impl Db {
     /// may be empty now, and the field. O(1) amortised.
     ///
     /// # Panics
-    /// If `timer` is not the one that was due.
+    /// If `timer` is not the timer that was due.
     pub(crate) fn remove_due_field(&mut self, timer: u32) -> (Id, Field) {
         let timer = self.fields.remove(timer).expect("it was due");
         let field = self.table_mut(timer.record).remove(timer.field);
@@ -223,7 +226,7 @@ impl Db {
         self.fields.len() - self.timelines
     }
 
-    /// Renames a key to a name that no key has; value, deadline and last use stay. O(length of the
+    /// Renames a key. No key may have the new name. Value, deadline and uses stay. O(length of the
     /// name) amortised.
     ///
     /// # Panics

@@ -26,11 +26,11 @@ fn fixture(shards: usize, policy: &str) -> (Fixture, Eviction) {
     let policy = Eviction::of_name(policy, 5).unwrap();
     let store = Fixture::sharded(shards);
     let uses = match policy.order {
-        crate::eviction::Order::Lfu => Uses::Count {
+        crate::eviction::EvictionOrder::Lfu => Uses::Count {
             log_factor: 10,
             decay_minutes: 1,
         },
-        crate::eviction::Order::Lrm => Uses::Changed,
+        crate::eviction::EvictionOrder::Lrm => Uses::Changed,
         _ => Uses::Recent,
     };
     store.store.set_limits(Limits {
