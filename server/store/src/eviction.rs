@@ -1,5 +1,4 @@
-//! Rules by which keys are evicted when memory is short: `maxmemory-policy` and
-//! `maxmemory-samples`.
+//! Eviction policies: the settings `maxmemory-policy` and `maxmemory-samples`.
 
 /// EvictionOrder in which keys are evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,8 +7,8 @@ pub enum EvictionOrder {
     Lru,
     /// Keys that are used least often first, approximated by samples.
     Lfu,
-    /// Keys that have not been changed for the longest time first, approximated by samples (Redis
-    /// 8.6).
+    /// Keys that have not been changed for the longest time first (Redis 8.6), approximated by
+    /// samples.
     Lrm,
     /// Random keys.
     Random,
@@ -17,10 +16,10 @@ pub enum EvictionOrder {
     Ttl,
 }
 
-/// A policy that evicts.
+/// An eviction policy other than `noeviction`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Eviction {
-    /// Which keys go first.
+    /// The order in which keys are evicted.
     pub order: EvictionOrder,
     /// Only keys with a deadline are evicted.
     pub volatile: bool,
@@ -61,10 +60,11 @@ impl Eviction {
 /// Result of [`Turn::evict`](crate::Turn::evict).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evicted {
-    /// Enough has been evicted.
+    /// The caller's `enough` has returned true.
     Enough,
-    /// Work is left, for a later call.
+    /// A later call may find more keys: a shard was locked by another thread, or a search has not
+    /// ended.
     Unfinished,
-    /// No key is left that may be evicted.
+    /// No evictable key is left.
     Nothing,
 }

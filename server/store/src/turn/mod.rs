@@ -282,7 +282,7 @@ impl<'s> Turn<'s> {
     }
 
     /// Logs the effects, unlocks all shards, and reports wake-ups that became earlier to the sink.
-    /// Does nothing while shards are pinned.
+    /// Does nothing while the shards are pinned or [held whole](Turn::hold_whole).
     pub fn release(&mut self) {
         if self.pinned || self.whole {
             return;
@@ -532,7 +532,7 @@ pub struct Cx<'t, 's> {
     pub db: usize,
     /// Whether reads count as uses (off: CLIENT NO-TOUCH).
     pub touch: bool,
-    /// Whether the command may write. Look-ups of such a command count no hits and misses.
+    /// Whether the command has the flag [`Flags::WRITE`].
     pub write: bool,
 }
 

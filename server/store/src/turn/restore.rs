@@ -1,4 +1,5 @@
-//! Adding keys that were read from a snapshot. Loading commits no changes.
+//! Adding keys that were read from a snapshot. Loading does not commit the changes, so it publishes
+//! no events and counts no changes.
 
 use crate::hash_table::Hash;
 use crate::keyspace::shard::Touched;
@@ -17,17 +18,17 @@ pub struct Restored<'k> {
     pub value: Value,
     /// Its deadline in unix ms.
     pub deadline: Option<u64>,
-    /// Seconds since its last use, if known.
+    /// Seconds since its last use, if the snapshot has them.
     pub idle_s: Option<u64>,
-    /// Its logarithmic counter of uses, if known.
+    /// Its logarithmic counter of uses (LFU), if the snapshot has it.
     pub freq: Option<u8>,
 }
 
-/// Keys that are added together, so that the memory that each needs is fetched side by side.
+/// Keys that are added together, so that their cache misses overlap.
 #[derive(Debug, Default)]
 pub struct RestoreBatch {
     keys: Vec<u8>,
-    /// Their names are in `keys`, one after the other.
+    /// The keys' other data. Their names are in `keys`, one after the other.
     waiting: Vec<Waiting>,
 }
 
@@ -51,13 +52,13 @@ const BATCH: usize = 32;
 pub struct KeyExists(pub Box<[u8]>);
 
 impl Turn<'_> {
-    /// Adds a key, or replaces it if `replace` is set. The key waits in `batch` until that is full,
-    /// or for [`Turn::restore_all`]. Locks every shard. O(length of the name), besides dropping a
-    /// replaced value.
+    /// Adds a key, or replaces it if `replace` is set. The key stays in `batch` until the batch is
+    /// full or [`Turn::restore_all`] is called. Locks every shard. O(length of the name), besides
+    /// dropping a replaced value.
     ///
     /// # Errors
-    /// [`KeyExists`] for a key of the batch that exists while `replace` is not set. The keys behind it
-    /// are lost.
+    /// [`KeyExists`] if a key of the batch exists and `replace` is not set. The keys after it in
+    /// the batch are lost.
     ///
     /// # Panics
     /// If there is no database of this number.
@@ -95,8 +96,8 @@ impl Turn<'_> {
     pub fn restore_all(&mut self, batch: &mut RestoreBatch, replace: bool) -> Result<(), KeyExists> {
         self.lock_all();
         self.touch(Touched::Any);
-        // The loads do not depend on one another, so they run side by side; the sum keeps them
-        // alive.
+        // The loads do not depend on each other, so they overlap. The sum keeps the compiler from
+        // removing the loads.
         let mut sum = 0;
         for waiting in &batch.waiting {
             sum ^= self
@@ -124,7 +125,7 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Makes room for `keys` keys in database `db`, if it is empty. Locks every shard. O(keys).
+    /// Reserves space for `keys` keys in database `db`, if it is empty. Locks every shard. O(keys).
     ///
     /// # Panics
     /// If there is no database of this number.

@@ -1,16 +1,18 @@
-//! What is due in streams: entries that are too old, leases that have ended, entries for
-//! dead-letter streams, messages of producers that are over.
+//! Processing of what is due in streams: entries that are too old (XRETAIN), leases that have
+//! ended, entries for dead-letter streams, and old message IDs of producers.
 //!
-//! Ground rules: the wheel fires a stream's timer under the lock of its shard
-//! ([`Turn::stream_due`]). Old entries leave there, in batches. A lease that ends changes nothing:
-//! waiting readers are told, and run their command again. Only a dead-letter stream may need
-//! another shard, so these entries are collected, and [`Turn::move_dead_letters`] moves them when
-//! the expiry step is done: it locks both shards in order, as a command on two keys does, and looks
-//! again at everything. If nobody gets to that, the timer fires again a millisecond later.
+//! Ground rules: a stream has one timer. When it fires, under the lock of the stream's shard,
+//! [`Turn::stream_due`] removes old entries in batches. The end of a lease changes no data: the key
+//! becomes ready, and waiting readers run their command again. An entry whose deliveries are
+//! exhausted moves to the group's dead-letter stream, which may be in another shard.
+//! [`Turn::move_dead_letters`] moves such entries after the expiry step: it locks both shards in
+//! ascending order, as a command on two keys does, and checks again which entries are due. If it
+//! cannot lock, because a transaction has pinned its shards, the timer fires again a millisecond
+//! later.
 //!
-//! A command that meets old entries first removes them ([`Turn::settle_stream`]), unless the turn
-//! is frozen: then it hides them. So nobody sees an entry at or after its end. The effects are
-//! commands that a redis-server knows: XTRIM MINID, and XADD and XACK between MULTI and EXEC.
+//! A command that looks up a stream with old entries removes them first ([`Turn::settle_stream`]);
+//! in a frozen turn it only hides them. So no command sees an entry that has reached its maximum
+//! age. The effects are commands of Redis: XTRIM MINID, and XADD and XACK between MULTI and EXEC.
 
 use super::Turn;
 use super::expiry::Name;
@@ -21,12 +23,13 @@ use crate::time::Now;
 use crate::value::Kind;
 use crate::value::stream::{Bound, Id, Retention, Stream, Trim};
 
-/// Number of blocks that leave a stream in one step.
+/// Maximum number of blocks that one step removes from a stream.
 const BLOCKS: usize = 64;
-/// Number of entries of a group that move to a dead-letter stream in one step.
+/// Maximum number of entries of a group that move to a dead-letter stream in one step.
 const DEAD_LETTERS: usize = 64;
 
-/// A group with entries that are due for its dead-letter stream.
+/// A consumer group with entries that are due for its dead-letter stream, and the key of that
+/// stream.
 struct DueGroup {
     group: Box<[u8]>,
     dead_letter: Box<[u8]>,
@@ -37,7 +40,7 @@ impl Turn<'_> {
         Stream::of_mut(&mut self.shard_db(number, db).get_mut(id).value)
     }
 
-    /// Does what is due in a stream whose timer has fired, and arms the timer again.
+    /// Processes what is due in a stream whose timer has fired, and arms the timer again.
     pub(super) fn stream_due(
         &mut self,
         number: usize,
@@ -70,8 +73,8 @@ impl Turn<'_> {
         self.shard_db(number, db).rearm(id);
     }
 
-    /// Removes entries that are too old at `now`, at most those of `blocks` blocks and one more.
-    /// Returns whether there were any.
+    /// Removes entries that are too old at `now`, at most the entries of `blocks` + 1 blocks.
+    /// Returns whether there were such entries.
     fn trim_old(
         &mut self,
         number: usize,
@@ -100,8 +103,8 @@ impl Turn<'_> {
         true
     }
 
-    /// Removes the entries of a stream that are too old, which a command has met, unless the turn
-    /// is frozen.
+    /// Removes all entries that are too old from a stream that a command has looked up, unless the
+    /// turn is frozen.
     #[cold]
     pub(crate) fn settle_stream(&mut self, number: usize, db: usize, key: &[u8], id: RecordId) {
         if !self.frozen {
@@ -111,9 +114,9 @@ impl Turn<'_> {
         }
     }
 
-    /// Applies the retention of a stream to which an entry was added, or whose retention is new: as
-    /// a further effect of the running command, which has set its first. Returns the number of
-    /// entries that left.
+    /// Applies the retention of a stream after an entry was added or the retention was set. Adds a
+    /// further effect to the running command, which has set its own effects before. Returns the
+    /// number of removed entries.
     pub(crate) fn retain(&mut self, number: usize, db: usize, key: &[u8], id: RecordId) -> u64 {
         let now = self.now;
         let Some(stream) = self.stream_at(number, db, id) else {
@@ -144,7 +147,7 @@ impl Turn<'_> {
         removed
     }
 
-    /// Notes in the groups of a stream for which idle times readers wait now.
+    /// Updates the groups of a stream with the idle times for which readers wait now.
     pub(super) fn renew_claims(&mut self, number: usize, db: usize, key: &[u8]) {
         let now = self.now;
         let shard = self.shard_mut(number);
@@ -164,11 +167,12 @@ impl Turn<'_> {
         }
     }
 
-    /// Moves the entries that are due for dead-letter streams, up to some of each group. Returns
-    /// false if there was nothing to do. Locks the shards of the streams.
+    /// Moves the entries and jobs that are due for dead-letter streams and other queues, up to
+    /// [`DEAD_LETTERS`] of each group. Returns false if there was nothing to do or if shards are
+    /// pinned. Locks the shards of both keys.
     pub(super) fn move_dead_letters(&mut self) -> bool {
         if self.dead_letters.is_empty() || self.pinned {
-            // A transaction has its locks; the timer fires again.
+            // While shards are pinned no other shard can be locked. The timer fires again.
             self.dead_letters.clear();
             return false;
         }
@@ -197,8 +201,8 @@ impl Turn<'_> {
         (!record.has_expired(now) && K::of(&record.value).is_some()).then_some(id)
     }
 
-    /// Finds a key, or adds it with a new value, as a server and not for a client. Returns whether
-    /// it is new. Its shard must be held.
+    /// Finds a key, or adds it with a new value, outside of a command. Also returns whether the key
+    /// is new. Its shard must be held.
     pub(super) fn find_or_add<K: Kind>(
         &mut self,
         number: usize,
@@ -243,8 +247,8 @@ impl Turn<'_> {
         found
     }
 
-    /// Moves entries of a group to its dead-letter stream. Both shards are held. Returns `None` if
-    /// the group has changed between the looks.
+    /// Moves entries of a group to its dead-letter stream. Both shards must be held. Returns `None`
+    /// if the group has changed while its shard was unlocked.
     fn move_dead_letters_of(&mut self, db: usize, key: &[u8], due: &DueGroup) -> Option<()> {
         let (number, now) = (self.store.shard_of(key), self.now);
         let id = self.find_live::<Stream>(number, db, key)?;
@@ -290,7 +294,7 @@ impl Turn<'_> {
         Some(())
     }
 
-    /// Moves one entry. An entry that was deleted from its stream only stops to be pending.
+    /// Moves one entry. An entry that was deleted from its stream is acknowledged and not copied.
     fn move_entry(
         &mut self,
         db: usize,
@@ -342,12 +346,11 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Appends an entry to a stream, as a server and not for a client. Creates the stream if it
-    /// does not exist, with a retention by `max_age_ms` if one is given. The key's shard must be
-    /// held.
+    /// Appends an entry to a stream, outside of a command. Creates the stream if it does not exist,
+    /// with a retention of `max_age_ms` if it is given. The key's shard must be held.
     ///
     /// # Errors
-    /// What the entry cannot be appended to.
+    /// The reason for which the entry cannot be appended.
     pub(super) fn add_entry<'f>(
         &mut self,
         db: usize,

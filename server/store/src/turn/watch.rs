@@ -1,5 +1,5 @@
-//! WATCH in a turn. Every change passes [`Turn::commit`], which raises the flags of the clients
-//! that watch the key.
+//! WATCH in a turn. The commit of a change (`commit.rs`) raises the flags of the clients that watch
+//! the key.
 
 use std::sync::Arc;
 
@@ -38,8 +38,8 @@ impl Turn<'_> {
         flag.lower();
     }
 
-    /// Returns whether one of the keys that `flag` watches has become due since its watch began.
-    /// O(keys).
+    /// Returns whether one of the keys that `flag` watches has become due since the watch of the
+    /// key began. O(keys).
     ///
     /// # Panics
     /// If a key's shard is not held.
@@ -58,7 +58,7 @@ impl Turn<'_> {
         })
     }
 
-    /// Returns the number of watches. Locks everything.
+    /// Returns the number of pairs of a key and a watching client. Locks every shard.
     pub fn watches(&mut self) -> usize {
         self.lock_all();
         self.held_shards()
@@ -66,7 +66,7 @@ impl Turn<'_> {
             .sum()
     }
 
-    /// Returns whether a key is there and due. Its shard must be held.
+    /// Returns whether a key exists and is due. Its shard must be held.
     fn is_due(&self, db: usize, key: &[u8]) -> bool {
         let part = self.shard_db_ref(self.store.shard_of(key), db);
         part.find(key)
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
     use crate::command::testing::Fixture;
 
-    /// A fixture with a client that watches.
+    /// A store with a client that watches keys.
     struct Watching {
         fixture: Fixture,
         flag: Arc<WatchFlag>,
@@ -101,7 +101,7 @@ mod tests {
             self.keys.push((db, key.as_bytes().into()));
         }
 
-        /// Whether EXEC would fail now; ends the watches.
+        /// Returns whether EXEC would fail now, and ends the watches.
         fn changed(&mut self) -> bool {
             let Self {
                 fixture,
@@ -119,7 +119,8 @@ mod tests {
             changed
         }
 
-        /// Whether these lines change what is watched as `key` of database 0.
+        /// Returns whether these commands raise the flag of a client that watches `key` in database
+        /// 0.
         fn changes(&mut self, key: &str, lines: &[&str]) -> bool {
             self.watch(0, key);
             for line in lines {
@@ -190,7 +191,7 @@ mod tests {
     #[test]
     fn expiry_is_a_change_unless_it_was_due_before() {
         let mut w = Watching::new(4);
-        // Gone by the wheel, met by a command, or only due: one and the same.
+        // Expired by the wheel, expired by a command, or only due: EXEC must fail in all cases.
         for how in ["wheel", "GET k", ""] {
             w.fixture.run("SET k v PX 10");
             w.watch(0, "k");
