@@ -158,7 +158,12 @@ fn deadline(cx: &Cx, seconds: &[u8]) -> Result<Option<u64>, Error> {
 }
 
 /// Requests a wait. Returns false if the client may not wait.
-fn wait(cx: &mut Cx, condition: WaitCondition, keys: Range<usize>, deadline_ms: Option<u64>) -> bool {
+fn wait(
+    cx: &mut Cx,
+    condition: WaitCondition,
+    keys: Range<usize>,
+    deadline_ms: Option<u64>,
+) -> bool {
     if cx.turn.may_wait() {
         cx.turn.wait = Some(Wait::new(condition, keys, deadline_ms));
     }

@@ -148,7 +148,11 @@ fn ref_count(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
 /// Returns whether Redis would share the objects of integers: a policy that needs each key's usage forbids it.
 fn shares_integers(cx: &Cx) -> bool {
     let order = cx.limits().eviction.map(|policy| policy.order);
-    !cx.store().is_limited() || matches!(order, None | Some(EvictionOrder::Random | EvictionOrder::Ttl))
+    !cx.store().is_limited()
+        || matches!(
+            order,
+            None | Some(EvictionOrder::Random | EvictionOrder::Ttl)
+        )
 }
 
 fn help(_: &mut Cx, _: Args, reply: &mut Reply) -> Result<(), Error> {

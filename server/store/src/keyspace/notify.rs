@@ -208,7 +208,9 @@ impl Rules {
     ) -> impl Iterator<Item = &'r Arc<Rule>> {
         let fed = self.list.iter().any(|rule| rule.feeds(db, key));
         let rules = if fed { &[] } else { &self.list[..] };
-        rules.iter().filter(move |rule| rule.selects(db, class, key))
+        rules
+            .iter()
+            .filter(move |rule| rule.selects(db, class, key))
     }
 
     /// Shards of the target streams, ascending.

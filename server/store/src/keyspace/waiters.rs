@@ -109,7 +109,11 @@ pub struct Wait {
 
 impl Wait {
     /// Creates a wait of a command whose arguments stay as they are.
-    pub const fn new(condition: WaitCondition, keys: Range<usize>, deadline_ms: Option<u64>) -> Self {
+    pub const fn new(
+        condition: WaitCondition,
+        keys: Range<usize>,
+        deadline_ms: Option<u64>,
+    ) -> Self {
         Self {
             condition,
             keys,

@@ -132,8 +132,8 @@ pub struct Turn<'s> {
     pub sink: &'s mut dyn Sink,
     /// Classes of events that are on.
     pub classes: Classes,
-    /// While it is set, due keys are hidden from commands but do not expire, as Redis requires
-    /// while clients are paused.
+    /// While it is set, due keys are hidden from commands but do not expire: for reads while
+    /// clients are paused, and for clients of a replica.
     pub frozen: bool,
     /// Limits of compact collections. The caller may renew them between commands.
     pub limits: Limits,

@@ -93,7 +93,11 @@ impl Turn<'_> {
     ///
     /// # Errors
     /// As [`Turn::restore`].
-    pub fn restore_all(&mut self, batch: &mut RestoreBatch, replace: bool) -> Result<(), KeyExists> {
+    pub fn restore_all(
+        &mut self,
+        batch: &mut RestoreBatch,
+        replace: bool,
+    ) -> Result<(), KeyExists> {
         self.lock_all();
         self.touch(Touched::Any);
         // The loads do not depend on each other, so they overlap. The sum keeps the compiler from

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_bits_and_sketches_do_is_told_if_they_change() {
+    fn a_change_of_a_bitmap_or_sketch_raises_the_flag() {
         for shards in [1, 4] {
             let mut w = Watching::new(shards);
             assert!(w.changes("k", &["SETBIT k 7 1"]));
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_are_told_and_reads_are_not() {
+    fn changes_raise_the_flag_and_reads_do_not() {
         for shards in [1, 4] {
             let mut w = Watching::new(shards);
             assert!(!w.changes("k", &["GET k", "SET l v", "DEL k", "EXISTS k", "MGET k l"]));
@@ -171,14 +171,14 @@ mod tests {
     }
 
     #[test]
-    fn no_event_needs_to_be_wanted() {
+    fn flags_are_raised_without_event_classes() {
         let mut w = Watching::new(1);
         w.fixture.classes = crate::events::Classes::none();
         assert!(w.changes("k", &["SET k v"]));
     }
 
     #[test]
-    fn databases_are_told_apart() {
+    fn each_database_has_its_own_watches() {
         let mut w = Watching::new(4);
         w.watch(1, "k");
         w.fixture.run("SET k v");
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_changes_what_is_there() {
+    fn a_flush_changes_existing_keys() {
         for (line, db) in [("FLUSHDB", 0), ("FLUSHALL", 0), ("FLUSHALL", 3)] {
             let mut w = Watching::new(4);
             w.watch(db, "k");
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_swap_changes_what_is_there_or_comes() {
+    fn a_swap_changes_keys_of_both_databases() {
         let mut w = Watching::new(4);
         assert!(!w.changes("k", &["SWAPDB 0 1"]));
         w.fixture.run("SET k v");
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn many_watch_one_key_and_each_leaves_alone() {
+    fn many_clients_watch_one_key() {
         let mut fixture = Fixture::new();
         let flags: Vec<Arc<WatchFlag>> = (0..10_000).map(|n| Arc::new(WatchFlag::new(n))).collect();
         let key: WatchedKey = (0, b"k"[..].into());

@@ -87,7 +87,8 @@ pub(super) fn blmpop(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
     // Redis parses the timeout last.
     let asked = Mpop::parse(args, 2)?;
     let until = deadline(cx, &args[1])?;
-    if !mpop(cx, asked, reply)? && !wait(cx, WaitCondition::List(1), 3..3 + asked.keys.len(), until) {
+    if !mpop(cx, asked, reply)? && !wait(cx, WaitCondition::List(1), 3..3 + asked.keys.len(), until)
+    {
         reply.null_array();
     }
     Ok(())

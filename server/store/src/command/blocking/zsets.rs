@@ -35,7 +35,9 @@ pub(super) fn bzmpop(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
     // Redis parses the timeout last.
     let asked = MultiPop::parse(args.skip(2))?;
     let until = deadline(cx, &args[1])?;
-    if !pop_first(cx, asked, reply)? && !wait(cx, WaitCondition::Zset, 3..3 + asked.keys.len(), until) {
+    if !pop_first(cx, asked, reply)?
+        && !wait(cx, WaitCondition::Zset, 3..3 + asked.keys.len(), until)
+    {
         reply.null_array();
     }
     Ok(())

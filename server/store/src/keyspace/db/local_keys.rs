@@ -59,7 +59,8 @@ impl Db {
             return Expiry::Busy;
         }
         *budget -= 1;
-        local.pop_first()
+        local
+            .pop_first()
             .map_or(Expiry::Idle, |(_, id)| Expiry::Due(id))
     }
 }
