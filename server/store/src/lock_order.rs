@@ -113,10 +113,10 @@ impl<T> OrderedMutex<T> {
         self.mutex.try_lock().map(|guard| self.guard(guard))
     }
 
-    /// As [`OrderedMutex::lock`], but waits at most this long.
+    /// Same as [`OrderedMutex::lock`], but waits at most this long.
     ///
     /// # Panics
-    /// As [`OrderedMutex::lock`].
+    /// Same as [`OrderedMutex::lock`].
     pub fn try_lock_for(&self, patience: Duration) -> Option<OrderedGuard<'_, T>> {
         #[cfg(debug_assertions)]
         held::assert_order(self.rank);

@@ -6,7 +6,7 @@
 //! deadline is computed, the clock is rounded **up**, so `PX 100` lasts at least 100 ms and reads
 //! 100 at first.
 
-/// Stored in place of a deadline in a key or a field that has none.
+/// The stored deadline of a key or a field without a deadline.
 pub const NEVER: u64 = u64::MAX;
 
 /// An instant, in microseconds of unix time.

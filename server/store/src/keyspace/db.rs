@@ -120,7 +120,7 @@ impl Db {
         self.find_hashed(self.hash(key), key)
     }
 
-    /// As [`Db::find`], when the name's [`Db::hash`] is known. O(length of the name).
+    /// Same as [`Db::find`], when the name's [`Db::hash`] is known. O(length of the name).
     #[inline]
     pub fn find_hashed(&self, hash: Hash, key: &[u8]) -> Option<Id> {
         let records = &self.records;
@@ -311,8 +311,8 @@ impl Db {
         self.insert_hashed(self.hash(key), key, value, uses)
     }
 
-    /// As [`Db::insert`], when the name's [`Db::hash`] is known. O(1) amortised besides the copy of
-    /// the name.
+    /// Same as [`Db::insert`], when the name's [`Db::hash`] is known. O(1) amortised besides the
+    /// copy of the name.
     pub fn insert_hashed(&mut self, hash: Hash, key: &[u8], value: Value, uses: u32) -> Id {
         let id = self.records.insert(Record {
             deadline: NEVER,

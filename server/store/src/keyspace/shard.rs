@@ -161,7 +161,7 @@ impl Locked {
         self.waiting(|| self.shard.lock())
     }
 
-    /// As [`Locked::wait`], but waits at most this long for other turns.
+    /// Same as [`Locked::wait`], but waits at most this long for other turns.
     #[cold]
     pub(crate) fn wait_for(&self, patience: Duration) -> Option<OrderedGuard<'_, Shard>> {
         self.waiting(|| self.shard.try_lock_for(patience))

@@ -149,7 +149,7 @@ impl Snapshot {
         })
     }
 
-    /// As [`Snapshot::next`], in a turn that locks every shard and keeps the locks.
+    /// Same as [`Snapshot::next`], in a turn that locks every shard and keeps the locks.
     pub fn next_held(&mut self, turn: &mut Turn, out: &mut Vec<u8>) -> Option<usize> {
         turn.lock_all();
         self.next_of(turn.store, out, |number, shard, out| {
@@ -192,7 +192,7 @@ impl Snapshot {
         drop(flushed);
     }
 
-    /// As [`Snapshot::abandon`], for the running snapshot, if there is one. Locks every shard.
+    /// Same as [`Snapshot::abandon`], for the running snapshot, if there is one. Locks every shard.
     pub fn abandon_all(turn: &mut Turn) {
         turn.lock_all();
         for (_, shard) in turn.held_shards() {

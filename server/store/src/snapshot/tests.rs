@@ -31,8 +31,8 @@ fn state(fixture: &mut Fixture) -> Vec<String> {
     state_with(fixture, true)
 }
 
-/// As [`state`]; without `encodings`, OBJECT ENCODING is left out, because a collection that has
-/// shrunk may get another encoding when it is loaded.
+/// Same as [`state`]; without `encodings`, OBJECT ENCODING is left out, because a collection that
+/// has shrunk may get another encoding when it is loaded.
 fn state_with(fixture: &mut Fixture, encodings: bool) -> Vec<String> {
     let mut state = Vec::new();
     for db in 0..3 {

@@ -126,9 +126,9 @@ impl Turn<'_> {
         }
     }
 
-    /// As [`Turn::look_ahead`], for the next commands of several clients, each with its database;
-    /// `None` stands for a client without a complete command. Returns the number of clients, from
-    /// the first on, whose commands were prepared.
+    /// Same as [`Turn::look_ahead`], for the next commands of several clients, each with its
+    /// database; `None` stands for a client without a complete command. Returns the number of
+    /// clients, from the first on, whose commands were prepared.
     pub fn look_ahead_of_clients<'a>(
         &mut self,
         commands: impl Iterator<Item = (usize, Option<Args<'a>>)>,

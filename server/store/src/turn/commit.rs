@@ -41,7 +41,7 @@ impl Turn<'_> {
         self.announce(db, class, event, key);
     }
 
-    /// As [`Turn::commit`], for a change that has no event.
+    /// Same as [`Turn::commit`], for a change that has no event.
     #[inline]
     pub(crate) fn commit_silently(&mut self, db: usize, key: &[u8], count: u64) {
         debug_assert!(self.holds_targets(), "a rule has a stream in another shard");
@@ -73,8 +73,8 @@ impl Turn<'_> {
         }
     }
 
-    /// As [`Turn::commit`], for an expired or evicted entry, which does not count as a change by
-    /// the running command. `value` is the last value of a removed key.
+    /// Same as [`Turn::commit`], for an expired or evicted entry, which does not count as a change
+    /// by the running command. `value` is the last value of a removed key.
     pub(super) fn commit_expiry(
         &mut self,
         db: usize,
@@ -97,7 +97,7 @@ impl Turn<'_> {
         self.reports = true;
     }
 
-    /// As [`Turn::report`], for a change by the running command.
+    /// Same as [`Turn::report`], for a change by the running command.
     #[inline(never)]
     fn report_write(&mut self, db: usize, key: &[u8]) {
         if self.writers == Writers::Both && !self.replays {
@@ -184,8 +184,8 @@ impl Turn<'_> {
         }
     }
 
-    /// As [`Turn::commit`], for a change of a stream's groups. As in Redis, such a change neither
-    /// raises WATCH flags nor serves blocked clients.
+    /// Same as [`Turn::commit`], for a change of a stream's groups. As in Redis, such a change
+    /// neither raises WATCH flags nor serves blocked clients.
     pub(crate) fn commit_group(&mut self, db: usize, key: &[u8], event: Option<&str>, count: u64) {
         self.changed = true;
         self.stats.dirty += count;
@@ -321,7 +321,7 @@ impl Cx<'_, '_> {
         self.turn.commit(self.db, key, class, event, count);
     }
 
-    /// As [`Cx::commit`], in database `db`.
+    /// Same as [`Cx::commit`], in database `db`.
     pub(crate) fn commit_in(
         &mut self,
         db: usize,
@@ -333,7 +333,7 @@ impl Cx<'_, '_> {
         self.turn.commit(db, key, class, event, count);
     }
 
-    /// As [`Cx::commit`], for a change that has no event.
+    /// Same as [`Cx::commit`], for a change that has no event.
     pub(crate) fn commit_silently(&mut self, key: &[u8], count: u64) {
         self.turn.commit_silently(self.db, key, count);
     }

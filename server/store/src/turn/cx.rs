@@ -77,7 +77,7 @@ impl<'s> Cx<'_, 's> {
         self.find_in(self.db, key)
     }
 
-    /// As [`Cx::find`], in database `db`.
+    /// Same as [`Cx::find`], in database `db`.
     #[inline]
     pub fn find_in(&mut self, db: usize, key: &[u8]) -> Option<Id> {
         self.seek_in(db, key, false).1
@@ -144,7 +144,7 @@ impl<'s> Cx<'_, 's> {
         Some(self.db_at(place).get(found?))
     }
 
-    /// As [`Cx::read`], for a key that the handler may then change.
+    /// Same as [`Cx::read`], for a key that the handler may then change.
     #[inline]
     pub(crate) fn seek_to_read(&mut self, key: &[u8]) -> (Place, Option<Id>) {
         let (place, found) = self.seek(key, self.touch);
@@ -158,7 +158,7 @@ impl<'s> Cx<'_, 's> {
         (place, found)
     }
 
-    /// As [`Cx::read`], but notes no use. O(length of the name).
+    /// Same as [`Cx::read`], but notes no use. O(length of the name).
     #[inline]
     pub fn peek(&mut self, key: &[u8]) -> Option<Id> {
         let found = self.find(key);
@@ -172,7 +172,7 @@ impl<'s> Cx<'_, 's> {
         found
     }
 
-    /// Finds a string to read, as [`Cx::read`].
+    /// Finds a string to read, in the same way as [`Cx::read`].
     ///
     /// # Errors
     /// [`Error::WrongType`] if the value has another type.
@@ -190,7 +190,7 @@ impl<'s> Cx<'_, 's> {
         self.seek_to_write(key).1
     }
 
-    /// As [`Cx::find_to_write`], and also returns the key's place.
+    /// Same as [`Cx::find_to_write`], and also returns the key's place.
     #[inline]
     pub(crate) fn seek_to_write(&mut self, key: &[u8]) -> (Place, Option<Id>) {
         self.seek(key, self.touch)
@@ -206,7 +206,7 @@ impl<'s> Cx<'_, 's> {
         value.as_str_mut().ok_or(Error::WrongType)
     }
 
-    /// Finds a key to read as a `K`, as [`Cx::read`].
+    /// Finds a key to read as a `K`, in the same way as [`Cx::read`].
     ///
     /// # Errors
     /// [`Error::WrongType`] if the value has another type.
@@ -218,8 +218,8 @@ impl<'s> Cx<'_, 's> {
         }
     }
 
-    /// Finds keys to read, one after the other, as [`Cx::read`], and returns all values at once;
-    /// `None` for keys that do not exist.
+    /// Finds keys to read, one after the other, in the same way as [`Cx::read`], and returns all
+    /// values at once; `None` for keys that do not exist.
     ///
     /// # Errors
     /// [`Error::WrongType`] at the first value that `fits` refuses; the keys after it are not read.
@@ -245,7 +245,7 @@ impl<'s> Cx<'_, 's> {
         Ok(found.into_iter().map(value).collect())
     }
 
-    /// As [`Cx::values`], each value a `K`.
+    /// Same as [`Cx::values`], each value a `K`.
     ///
     /// # Errors
     /// [`Error::WrongType`] at the first value of another type; the keys after it are not read.
@@ -363,7 +363,7 @@ impl<'s> Cx<'_, 's> {
         self.add_in(self.db, key, value)
     }
 
-    /// As [`Cx::add`], in database `db`.
+    /// Same as [`Cx::add`], in database `db`.
     pub fn add_in(&mut self, db: usize, key: &[u8], value: Value) -> Id {
         let uses = self.turn.limits.uses.initial(self.turn.now);
         let id = self.db_of_in(db, key).insert(key, value, uses);
@@ -371,7 +371,8 @@ impl<'s> Cx<'_, 's> {
         id
     }
 
-    /// As [`Cx::add`], with the place from the key's look-up, so that the name is not hashed again.
+    /// Same as [`Cx::add`], with the place from the key's look-up, so that the name is not hashed
+    /// again.
     pub(crate) fn add_at(&mut self, place: Place, key: &[u8], value: Value) -> Id {
         let uses = self.turn.limits.uses.initial(self.turn.now);
         let id = self

@@ -38,8 +38,8 @@ impl Store {
 }
 
 impl Turn<'_> {
-    /// Passes the effects so far to the sink. A caller that begins a snapshot which the log
-    /// continues calls this first, with every shard held. Returns false, and does nothing, inside a
+    /// Passes the effects so far to the sink. Must be called, with every shard held, before a
+    /// snapshot that the log continues begins. Returns false, and does nothing, inside a
     /// transaction or script, whose effects must not be divided.
     pub fn flush_effects(&mut self) -> bool {
         if self.effects.frame.depth > 0 {
@@ -163,8 +163,8 @@ impl Cx<'_, '_> {
         self.turn.effect(self.db, words.iter());
     }
 
-    /// As [`Cx::effect`], followed by `count` more words that are encoded already: `bulks` has them
-    /// as bulk strings of RESP, such as members of a reply.
+    /// Same as [`Cx::effect`], followed by `count` more words that are encoded already: `bulks` has
+    /// them as bulk strings of RESP, such as members of a reply.
     pub(crate) fn effect_with_bulks(&mut self, words: &[&[u8]], count: usize, bulks: &[u8]) {
         if self.turn.logged {
             self.turn.explicit = true;
@@ -177,7 +177,7 @@ impl Cx<'_, '_> {
         }
     }
 
-    /// As [`Cx::effect`], for a command on `key` that ends with a time or another number.
+    /// Same as [`Cx::effect`], for a command on `key` that ends with a time or another number.
     pub(crate) fn effect_at(&mut self, command: &str, key: &[u8], number: u64) {
         let mut buffer = itoa::Buffer::new();
         self.effect(&[command.as_bytes(), key, buffer.format(number).as_bytes()]);

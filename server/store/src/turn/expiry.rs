@@ -86,7 +86,7 @@ impl Turn<'_> {
         }
     }
 
-    /// As [`Turn::expire_db`], outside of any command. Also appends the entries of NOTIFY.
+    /// Same as [`Turn::expire_db`], outside of any command. Also appends the entries of NOTIFY.
     fn expire_and_append(
         &mut self,
         number: usize,
@@ -185,7 +185,7 @@ impl Turn<'_> {
         true
     }
 
-    /// As [`Turn::expire_touched`], when the shard is known.
+    /// Same as [`Turn::expire_touched`], when the shard is known.
     pub(crate) fn expire_met(&mut self, number: usize, db: usize, id: Id) {
         if self.frozen {
             return;

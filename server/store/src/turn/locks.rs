@@ -297,7 +297,7 @@ impl<'s> Turn<'s> {
         self.pinned = true;
     }
 
-    /// As [`Turn::pin`] with the shards of `keys`, but the turn *grows*: commands until
+    /// Same as [`Turn::pin`] with the shards of `keys`, but the turn *grows*: commands until
     /// [`Turn::unpin`] add the shards that they need, in any order. Only one turn at a time may
     /// grow.
     pub fn pin_and_grow<'k>(&mut self, keys: impl Iterator<Item = &'k [u8]>) {
@@ -354,7 +354,7 @@ impl<'s> Turn<'s> {
         }
     }
 
-    /// As [`Turn::lock_one`], but waits at most this long. Returns whether the shard is held.
+    /// Same as [`Turn::lock_one`], but waits at most this long. Returns whether the shard is held.
     pub fn try_lock_one(&mut self, number: usize, patience: Duration) -> bool {
         if !self.holds(number) {
             assert!(!self.pinned, "a transaction has pinned all that it needs");

@@ -108,7 +108,7 @@ impl Discarded {
         }
     }
 
-    /// As [`Discarded::value`], for an evicted value, whose bytes count as free at once.
+    /// Same as [`Discarded::value`], for an evicted value, whose bytes count as free at once.
     pub(crate) fn evicted(&mut self, value: Value) {
         if value.drops_late() {
             self.bytes += value.content().heap_bytes();
@@ -152,8 +152,8 @@ pub struct Turn<'s> {
     pub reader: Option<u32>,
     /// The source of the commands that run.
     source: Source,
-    /// False while another thread, or an outer turn of this thread, holds shards for long. The turn
-    /// must not lock then.
+    /// False while another thread, or an outer turn of this thread, holds shards for long.
+    /// Meanwhile the caller must not let this turn lock.
     pub may_lock: bool,
     /// Keys whose waiting clients may be served, in the order in which the keys became ready.
     ready: VecDeque<ReadyKey>,
@@ -227,7 +227,7 @@ impl<'s> Turn<'s> {
         Self::with_limits(store, now, sink, classes, store.limits())
     }
 
-    /// As [`Turn::new`], for a caller that knows the store's [limits](Store::changed_limits).
+    /// Same as [`Turn::new`], for a caller that knows the store's [limits](Store::changed_limits).
     pub fn with_limits(
         store: &'s Store,
         now: Now,
@@ -494,7 +494,7 @@ impl<'s> Turn<'s> {
         &mut self.held[at].1.dbs[db]
     }
 
-    /// As [`Turn::shard_db`], but borrows the turn as shared.
+    /// Same as [`Turn::shard_db`], but borrows the turn as shared.
     ///
     /// # Panics
     /// If the shard is not held.

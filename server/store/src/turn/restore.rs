@@ -92,7 +92,7 @@ impl Turn<'_> {
     /// Adds the keys of `batch` and empties it. As [`Turn::restore`].
     ///
     /// # Errors
-    /// As [`Turn::restore`].
+    /// Same as [`Turn::restore`].
     pub fn restore_all(
         &mut self,
         batch: &mut RestoreBatch,

@@ -164,7 +164,7 @@ impl Turn<'_> {
         self.fire(due, Cause::Deadline)
     }
 
-    /// As [`Turn::begin_firing`], for TIMER RUN. A timer that repeats keeps its deadline.
+    /// Same as [`Turn::begin_firing`], for TIMER RUN. A timer that repeats keeps its deadline.
     pub fn begin_running(&mut self, due: &DueTimer) -> Option<Firing> {
         self.fire(due, Cause::Command)
     }

@@ -77,7 +77,7 @@ impl Both {
         theirs
     }
 
-    /// As [`Both::same`], for a line of words separated by single spaces.
+    /// Same as [`Both::same`], for a line of words separated by single spaces.
     #[track_caller]
     pub fn line(&mut self, line: &str) -> Vec<u8> {
         self.same(&line.split(' ').collect::<Vec<_>>())

@@ -169,8 +169,8 @@ impl Db {
                 return;
             }
             value if value.facts().has(Facts::TIMED) => {
-                // The value may come from another database and still have the number of a timer
-                // there.
+                // The value may come from another database and still have the number of its timer
+                // in that database.
                 value.content_mut().set_timer(None);
                 if let Value::Jobs(_) = value {
                     self.queues.insert(id);

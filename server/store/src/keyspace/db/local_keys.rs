@@ -2,8 +2,8 @@
 //!
 //! On a replica the wheel has all deadlines but is not polled, because the primary decides which
 //! keys expire. A replica that accepts writes has keys that its clients have written and that the
-//! primary does not have. These keys are listed here if they have a deadline, and they fall due as
-//! keys of a primary do.
+//! primary does not have. These keys are listed here if they have a deadline, and they expire on
+//! the replica itself.
 //!
 //! Invariant: each entry of the list is an existing record with its current deadline.
 //! [`Db::set_deadline`] removes the record that it changes from the list, and the commit of a

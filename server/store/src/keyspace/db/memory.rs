@@ -1,4 +1,4 @@
-//! Memory that a database and its keys take.
+//! Figures of the memory of a database and of single keys, for INFO and MEMORY USAGE.
 
 use super::Db;
 use crate::keyspace::field_timers::FIELD_TIMER_BYTES;
@@ -16,11 +16,11 @@ const QUEUE_ENTRY_BYTES: usize = 8;
 /// Memory of a database in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DbMemory {
-    /// Pages of records.
+    /// Pages of records, in bytes.
     pub records: usize,
-    /// The table.
+    /// Hash table, in bytes.
     pub index: usize,
-    /// The wheel, and the timers of fields.
+    /// Wheel, timers of fields and timelines, and the sets of timers and queues, in bytes.
     pub wheel: usize,
     /// Number of places for keys in the table.
     pub index_slots: usize,
