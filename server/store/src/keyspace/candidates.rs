@@ -59,8 +59,8 @@ pub(crate) type Batch = SmallVec<[(usize, Id); WARM_MAX]>;
 type Drawn<'d> = SmallVec<[(Id, &'d Record); WARM_MAX]>;
 
 /// Returns whether a key may be evicted; with `volatile`, only keys with a deadline may.
-fn fits(record: &Record, volatile: bool) -> bool {
-    Db::may_leave(record) && (!volatile || record.deadline != NEVER)
+fn may_be_evicted(record: &Record, volatile: bool) -> bool {
+    Db::is_evictable(record) && (!volatile || record.deadline != NEVER)
 }
 
 /// Removes duplicates.
@@ -262,7 +262,7 @@ impl Candidates {
         let hash = |record: &Option<&Record>| record.map_or(0, |record| record.hash);
         std::hint::black_box(records.iter().map(hash).fold(0, |sum, hash| sum ^ hash));
         for (id, record) in drawn.into_iter().zip(records) {
-            if let Some(record) = record.filter(|record| fits(record, volatile)) {
+            if let Some(record) = record.filter(|record| may_be_evicted(record, volatile)) {
                 keys.push((id, record));
             }
         }
@@ -312,7 +312,10 @@ impl Candidates {
         };
         for _ in 0..SEARCH.min(end) {
             at = if at + 1 >= end { 0 } else { at + 1 };
-            if db.peek(at).is_some_and(|record| fits(record, volatile)) {
+            if db
+                .peek(at)
+                .is_some_and(|record| may_be_evicted(record, volatile))
+            {
                 batch.push((number, at));
                 if batch.len() == count {
                     break;

@@ -191,7 +191,7 @@ impl Db {
     }
 
     /// Reserves space in the table for `keys` keys. The database must be empty. O(keys).
-    pub(crate) fn expect(&mut self, keys: usize) {
+    pub(crate) fn reserve(&mut self, keys: usize) {
         self.index.reserve(keys);
     }
 
@@ -458,7 +458,7 @@ impl Db {
     /// from the wheel's time, which otherwise advances only when entries are due. With an old time,
     /// entries are filed too many levels up and have to move down through all of them. O(1).
     #[inline]
-    pub(crate) fn tell_time(&mut self, now: Now) {
+    pub(crate) fn set_wheel_time(&mut self, now: Now) {
         let mut armed = Armed {
             records: &self.records,
             fields: &self.fields,

@@ -275,7 +275,7 @@ impl Waiter {
         })
     }
 
-    fn is_late(&self, now: Now) -> bool {
+    fn has_timed_out(&self, now: Now) -> bool {
         self.wait.deadline_ms.is_some_and(|at| now.is_due(at))
     }
 }
@@ -399,7 +399,7 @@ impl Waiters {
         let mut unserved: Option<&WaitCondition> = None;
         for (_, waiter) in queue.waiters.range(ticket + 1..) {
             let condition = &waiter.wait.condition;
-            if waiter.has_ended() || waiter.is_late(now) || unserved == Some(condition) {
+            if waiter.has_ended() || waiter.has_timed_out(now) || unserved == Some(condition) {
                 continue;
             }
             match waiter.outcome(key, value, now) {
@@ -417,7 +417,7 @@ impl Waiters {
         let queue = self.dbs.get(db).and_then(|queues| queues.get(key));
         let waiters = queue.into_iter().flat_map(|queue| queue.waiters.values());
         waiters
-            .filter(|waiter| !waiter.has_ended() && !waiter.is_late(now))
+            .filter(|waiter| !waiter.has_ended() && !waiter.has_timed_out(now))
             .filter_map(|waiter| match &waiter.wait.condition {
                 WaitCondition::Group(group, Some(idle)) => Some((group.clone(), *idle)),
                 _ => None,

@@ -238,10 +238,10 @@ impl Turn<'_> {
     }
 
     /// Loads the cache lines of the next keys of the running command.
-    pub(super) fn warm_others(&mut self) {
-        let names = self.others.iter().skip(self.others_used);
-        self.warm_names(names.map(|name| (self.others_db, name.hash)));
-        self.others_warm = self.others_used + WARM_MAX;
+    pub(super) fn warm_keys(&mut self) {
+        let names = self.keys.iter().skip(self.keys_used);
+        self.warm_names(names.map(|name| (self.keys_db, name.hash)));
+        self.keys_warm = self.keys_used + WARM_MAX;
     }
 
     /// Loads the cache lines of keys, each in its database, whose shards are held.

@@ -68,7 +68,7 @@ impl Turn<'_> {
     /// and calls again.
     pub fn expire(&mut self, number: usize, budget: &mut usize) -> bool {
         self.lock_one(number);
-        self.named = super::ahead::Name::NONE;
+        self.hashed_key = super::ahead::Name::NONE;
         self.touch(Touched::Any);
         let now = self.now;
         loop {

@@ -58,9 +58,9 @@ impl<'s> Turn<'s> {
     /// Locks the shards that `command` needs. Returns false if the held shards suffice, and true if
     /// shards had to be locked.
     pub(crate) fn lock_for(&mut self, command: &Command, args: Args) -> bool {
-        self.sole = None;
-        self.named = std::mem::replace(&mut self.next, Name::NONE);
-        self.others.clear();
+        self.only_shard = None;
+        self.hashed_key = std::mem::replace(&mut self.next, Name::NONE);
+        self.keys.clear();
         if command.reaches_unnamed(args) {
             let enough = self.held.len() == self.store.shards();
             self.lock_all();
@@ -73,16 +73,16 @@ impl<'s> Turn<'s> {
                 self.lock(&[0]);
             }
             if command.keys.is_open() {
-                self.name_others(command, args);
+                self.hash_keys(command, args);
             }
             return !enough;
         }
         if let Some(key) = command.keys.only().and_then(|at| args.get(at)) {
-            if !self.named.is(key) {
-                self.named = Name::new(key, store.hash(key));
+            if !self.hashed_key.is(key) {
+                self.hashed_key = Name::new(key, store.hash(key));
             }
-            let number = self.named.hash.shard(shards);
-            self.sole = Some(number);
+            let number = self.hashed_key.hash.shard(shards);
+            self.only_shard = Some(number);
             let found = self.find_held(number);
             match found {
                 Ok(at) => self.held_last = at,
@@ -93,13 +93,13 @@ impl<'s> Turn<'s> {
             }
             return found.is_err();
         }
-        self.name_others(command, args);
-        let numbers = self.others.iter().map(|name| name.hash.shard(shards));
+        self.hash_keys(command, args);
+        let numbers = self.keys.iter().map(|name| name.hash.shard(shards));
         let mut needed: SmallVec<[usize; 16]> = numbers.collect();
         needed.sort_unstable();
         needed.dedup();
         if let [one] = needed[..] {
-            self.sole = Some(one);
+            self.only_shard = Some(one);
         }
         let enough = needed.iter().all(|n| self.holds(*n));
         if !enough && self.ahead.len() > 1 && needed.len() * PART >= shards {
@@ -111,13 +111,13 @@ impl<'s> Turn<'s> {
     }
 
     /// Hashes the keys of a command that may have several.
-    fn name_others(&mut self, command: &Command, args: Args) {
-        let (store, others) = (self.store, &mut self.others);
-        (self.others_used, self.others_warm) = (0, 0);
-        // The first key is among `others`.
-        self.named = Name::NONE;
+    fn hash_keys(&mut self, command: &Command, args: Args) {
+        let (store, keys) = (self.store, &mut self.keys);
+        (self.keys_used, self.keys_warm) = (0, 0);
+        // The first key is among `keys`.
+        self.hashed_key = Name::NONE;
         command.keys.each(args, &mut |at| {
-            others.extend(args.get(at).map(|key| Name::new(key, store.hash(key))));
+            keys.extend(args.get(at).map(|key| Name::new(key, store.hash(key))));
         });
     }
 

@@ -171,17 +171,17 @@ pub struct Turn<'s> {
     /// Index in `held` at which the last look-up found its shard.
     held_last: usize,
     /// Shard of the command's keys, if all are in the same shard.
-    sole: Option<usize>,
+    only_shard: Option<usize>,
     /// The command's only key with its hash, so that the name is hashed once.
-    named: Name,
+    hashed_key: Name,
     /// The command's keys with their hashes, if it may have several.
-    others: Vec<Name>,
-    /// Number of the `others` that the handler has looked up.
-    others_used: usize,
-    /// When `others_used` reaches this number, the cache lines of the next keys are loaded.
-    others_warm: usize,
+    keys: Vec<Name>,
+    /// Number of the `keys` that the handler has looked up.
+    keys_used: usize,
+    /// When `keys_used` reaches this number, the cache lines of the next keys are loaded.
+    keys_warm: usize,
     /// The database of the running command.
-    others_db: usize,
+    keys_db: usize,
     /// First key of the next command, with the hash that the look-ahead has computed.
     next: Name,
     /// First keys of the commands that the look-ahead has prepared.
@@ -255,12 +255,12 @@ impl<'s> Turn<'s> {
             in_timer: false,
             held: SmallVec::new(),
             held_last: 0,
-            sole: None,
-            named: Name::NONE,
-            others: Vec::new(),
-            others_used: 0,
-            others_warm: 0,
-            others_db: 0,
+            only_shard: None,
+            hashed_key: Name::NONE,
+            keys: Vec::new(),
+            keys_used: 0,
+            keys_warm: 0,
+            keys_db: 0,
             next: Name::NONE,
             ahead: Names::new(),
             touched: Touched::None,
@@ -333,9 +333,9 @@ impl<'s> Turn<'s> {
         };
         self.lock_for(command, args);
         debug_assert!(self.holds_targets(), "a rule has a stream in another shard");
-        if self.others.len() > 1 {
-            self.others_db = db;
-            self.warm_others();
+        if self.keys.len() > 1 {
+            self.keys_db = db;
+            self.warm_keys();
         }
         if command.flags.has(Flags::WHOLE) {
             self.touch(Touched::Any);
@@ -391,7 +391,7 @@ impl<'s> Turn<'s> {
     #[inline]
     pub(crate) fn touch(&mut self, which: Touched) {
         if self.touched == Touched::None {
-            self.tell_time(which);
+            self.set_wheel_time(which);
         }
         self.touched = match (self.touched, which) {
             (old, Touched::None) => old,
@@ -402,13 +402,13 @@ impl<'s> Turn<'s> {
     }
 
     /// Sets the time of these databases' wheels, before deadlines are filed in them.
-    fn tell_time(&mut self, which: Touched) {
+    fn set_wheel_time(&mut self, which: Touched) {
         let now = self.now;
         for (_, shard) in &mut self.held {
             match which {
                 Touched::None => {}
-                Touched::One(db) => shard.dbs[db].tell_time(now),
-                Touched::Any => shard.dbs.iter_mut().for_each(|db| db.tell_time(now)),
+                Touched::One(db) => shard.dbs[db].set_wheel_time(now),
+                Touched::Any => shard.dbs.iter_mut().for_each(|db| db.set_wheel_time(now)),
             }
         }
     }
@@ -417,17 +417,17 @@ impl<'s> Turn<'s> {
     /// else O(length).
     #[inline]
     pub(crate) fn hash_of(&mut self, key: &[u8]) -> Hash {
-        if self.named.is(key) {
-            return self.named.hash;
+        if self.hashed_key.is(key) {
+            return self.hashed_key.hash;
         }
-        if let Some(name) = self.others.get(self.others_used)
+        if let Some(name) = self.keys.get(self.keys_used)
             && name.is(key)
         {
             let hash = name.hash;
-            if self.others_used == self.others_warm {
-                self.warm_others();
+            if self.keys_used == self.keys_warm {
+                self.warm_keys();
             }
-            self.others_used += 1;
+            self.keys_used += 1;
             return hash;
         }
         self.store.hash(key)
@@ -442,7 +442,7 @@ impl<'s> Turn<'s> {
     /// command, else O(length).
     #[inline]
     pub fn key_hash(&self, db: usize, key: &[u8]) -> KeyHash {
-        let known = self.named.is(key).then_some(self.named.hash);
+        let known = self.hashed_key.is(key).then_some(self.hashed_key.hash);
         known.unwrap_or_else(|| self.store.hash(key)).in_db(db)
     }
 
@@ -450,7 +450,7 @@ impl<'s> Turn<'s> {
     /// are in one shard, else O(length).
     #[inline]
     pub(crate) fn shard_of(&self, key: &[u8]) -> usize {
-        let shard = self.sole.unwrap_or_else(|| self.store.shard_of(key));
+        let shard = self.only_shard.unwrap_or_else(|| self.store.shard_of(key));
         debug_assert_eq!(
             shard,
             self.store.shard_of(key),

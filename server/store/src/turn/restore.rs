@@ -133,12 +133,12 @@ impl Turn<'_> {
     ///
     /// # Panics
     /// If there is no database of this number.
-    pub fn expect(&mut self, db: usize, keys: usize) {
+    pub fn reserve(&mut self, db: usize, keys: usize) {
         self.lock_all();
         let shards = self.store.shards();
         for (_, part) in self.held_dbs(db) {
             if part.is_empty() {
-                part.expect(keys / shards);
+                part.reserve(keys / shards);
             }
         }
     }

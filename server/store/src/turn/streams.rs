@@ -378,7 +378,7 @@ impl Turn<'_> {
             .collect();
         self.effect(db, words.iter());
         match max_age_ms.filter(|_| is_new) {
-            Some(age_max_ms) => self.keep_for(number, db, key, id, age_max_ms),
+            Some(age_max_ms) => self.set_age_retention(number, db, key, id, age_max_ms),
             None => {
                 self.retain(number, db, key, id);
                 self.shard_db(number, db).rearm(id);
@@ -388,7 +388,7 @@ impl Turn<'_> {
     }
 
     /// Gives a stream a retention by age, as a further effect.
-    pub(crate) fn keep_for(
+    pub(crate) fn set_age_retention(
         &mut self,
         number: usize,
         db: usize,

@@ -23,7 +23,7 @@ impl Db {
     /// Returns whether a record may be evicted. A timer may not, because it must fire; a queue of
     /// jobs may not, because its jobs must be done.
     #[inline]
-    pub(crate) fn may_leave(record: &Record) -> bool {
+    pub(crate) fn is_evictable(record: &Record) -> bool {
         !record.value.facts().has(Facts::ACTS)
     }
 
@@ -64,7 +64,7 @@ impl Db {
             match self.wheel.step(at, &mut armed, &mut usize::MAX.clone()) {
                 Step::Due(due) if due.index & OF_FIELD != 0 => aside.push(due),
                 // The record may not be evicted.
-                Step::Due(due) if !self.peek(due.index).is_some_and(Self::may_leave) => {
+                Step::Due(due) if !self.peek(due.index).is_some_and(Self::is_evictable) => {
                     aside.push(due)
                 }
                 Step::Due(due) => found = Some(due.index),
