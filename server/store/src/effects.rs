@@ -1,4 +1,5 @@
-//! [`Effects`]: the changes of a turn as commands that lead to the same keyspace when they are replayed. `turn/effects.rs` has the rules.
+//! The changes of a turn ([`Effects`]) as commands that lead to the same keyspace when they are
+//! replayed. `turn/effects.rs` has the rules.
 
 use punctual_resp::{Protocol, Reply};
 

@@ -61,7 +61,7 @@ impl Published {
 impl Turn<'_> {
     /// Expires due keys and fields of shard `number`, in deadline order within each database, with
     /// at most `budget` steps of work. Returns true if nothing due is left. The databases alternate
-    /// after [`SLICE`] steps, so that a million keys in one database do not delay a few keys in
+    /// after `SLICE` steps, so that a million keys in one database do not delay a few keys in
     /// another. O(budget + databases).
     ///
     /// Stops when timers are due: the caller takes them by [`Turn::take_due_timers`], fires them

@@ -33,9 +33,9 @@ use crate::keyspace::shard::{NAP, Shard};
 use crate::lock_order::OrderedGuard;
 use crate::uses::Uses;
 
-/// If a command of a pipeline needs at least one in [`PART`] of all shards, the turn locks all
-/// shards until the prepared stretch of the pipeline ends: the commands that follow probably need
-/// as many shards, and each would wait for locks of other loops.
+/// If a command of a pipeline needs at least `1 / PART` of all shards, the turn locks all shards
+/// until the prepared stretch of the pipeline ends: the commands that follow probably need as many
+/// shards, and each would wait for locks of other loops.
 const PART: usize = 8;
 /// Time after which a turn that holds shards and waits for another shard checks whether it must
 /// release its shards.

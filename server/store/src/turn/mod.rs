@@ -180,7 +180,7 @@ pub struct Turn<'s> {
     keys_used: usize,
     /// When `keys_used` reaches this number, the cache lines of the next keys are loaded.
     keys_warm: usize,
-    /// The database of the running command.
+    /// Database of the `keys`.
     keys_db: usize,
     /// First key of the next command, with the hash that the look-ahead has computed.
     next: Name,
