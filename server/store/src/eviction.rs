@@ -1,6 +1,6 @@
 //! Eviction policies: the settings `maxmemory-policy` and `maxmemory-samples`.
 
-/// EvictionOrder in which keys are evicted.
+/// Rule that decides which keys are evicted first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EvictionOrder {
     /// Keys that have not been used for the longest time first, approximated by samples.

@@ -78,7 +78,9 @@ impl Readers {
 pub(crate) struct Tracking {
     /// A client tracks prefixes (BCAST), so the sink receives every changed key.
     pub(crate) broadcasts: AtomicBool,
+    /// Number of keys in all tables.
     pub(crate) keys: AtomicU64,
+    /// Number of pairs of a key and a reader in all tables.
     pub(crate) items: AtomicU64,
     /// Maximum number of keys (`tracking-table-max-keys`); 0: no limit.
     pub(crate) keys_max: AtomicU64,

@@ -63,8 +63,8 @@ impl Db {
         slots.map(|slot| (slot.ordinal(), slot.id))
     }
 
-    /// Returns the number of timers that are due before `ms`. Paused timers do not count; [`NEVER`]
-    /// counts all others. O(log timers).
+    /// Returns the number of timers that are due before `ms`. Paused timers do not count;
+    /// with `u64::MAX` all other timers count. O(log timers).
     pub fn timers_before(&self, ms: u64) -> usize {
         self.timers.0.before(ms)
     }
