@@ -1,19 +1,20 @@
-//! Effects: what a turn has changed, as commands that replay to the same keyspace. `turn/effects.rs` has the rules.
+//! The changes of a turn ([`Effects`]) as commands that lead to the same keyspace when they are
+//! replayed. `turn/effects.rs` has the rules.
 
 use punctual_resp::{Protocol, Reply};
 
 const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
 const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
-/// Capacity up to which an empty buffer is kept.
+/// Maximum capacity in bytes that an emptied buffer keeps.
 const KEPT: usize = 1 << 20;
 
 /// Commands in the order in which they changed the keyspace, in RESP.
 #[derive(Debug, Default)]
 pub struct Effects {
     pub(crate) bytes: Vec<u8>,
-    /// Database in which the first effect runs, and the one in which the last did.
+    /// Databases of the first and of the last effect.
     dbs: Option<(usize, usize)>,
-    /// Parts of `bytes` that replicas get and files do not.
+    /// Ranges of `bytes` that are for replicas only: published messages.
     pub(crate) for_replicas: Vec<(usize, usize)>,
     pub(crate) frame: Frame,
 }
@@ -21,7 +22,7 @@ pub struct Effects {
 /// Effects that MULTI and EXEC will surround.
 #[derive(Debug, Default)]
 pub(crate) struct Frame {
-    /// Number of frames inside one another; the outermost counts.
+    /// Number of open frames, one inside the other. Only the outermost is surrounded.
     pub(crate) depth: u32,
     pub(crate) start: usize,
     pub(crate) commands: u32,
@@ -33,8 +34,8 @@ impl Effects {
         self.bytes.is_empty()
     }
 
-    /// Returns the database that must be selected before the effects, and the one that is selected after them. `None` if
-    /// no effect depends on it.
+    /// Returns the database that must be selected before the effects, and the database that is
+    /// selected after them. `None` if there are no effects.
     pub fn dbs(&self) -> Option<(usize, usize)> {
         self.dbs
     }
@@ -44,7 +45,7 @@ impl Effects {
         &self.bytes
     }
 
-    /// Returns the parts that belong into a file; together they are all effects except published messages.
+    /// Returns the parts for a file: all effects except published messages, in order.
     pub fn parts_for_files(&self) -> impl Iterator<Item = &[u8]> {
         let starts = std::iter::once(0).chain(self.for_replicas.iter().map(|part| part.1));
         let ends = self.for_replicas.iter().map(|part| part.0);
@@ -95,7 +96,8 @@ impl Effects {
         }
     }
 
-    /// Surrounds the effects of the frame by MULTI and EXEC if they are several. Those that follow are a frame of their own.
+    /// Surrounds the effects of the frame by MULTI and EXEC if there are several. Later effects of
+    /// the frame are surrounded separately.
     pub(crate) fn surround(&mut self) {
         if self.frame.commands < 2 {
             return;

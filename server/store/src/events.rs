@@ -1,7 +1,8 @@
 //! Keyspace events and the [`Sink`] that receives them.
 //!
-//! Commands and expiry send events to a [`Sink`]; the server turns them into keyspace notifications. The
-//! caller holds the shard's lock, so the events of one key arrive in the order in which they happened.
+//! Commands and expiry call a [`Sink`]; the server's sink publishes keyspace notifications,
+//! collects the log of changes and wakes event loops. The key's shard is locked during the call, so
+//! the events of one key arrive in the order of its changes.
 
 pub use crate::classes::Classes;
 use crate::effects::Effects;
@@ -10,7 +11,8 @@ use crate::keyspace::tracked::Readers;
 use crate::keyspace::waiters::Waiter;
 use crate::time::Now;
 
-/// Entries stay pending because they cannot move to the dead-letter stream.
+/// Report of entries that stay pending because they cannot move to their group's dead-letter
+/// stream.
 #[derive(Clone, Copy, Debug)]
 pub struct DeadLetterFailed<'a> {
     /// The database of both streams.
@@ -25,73 +27,81 @@ pub struct DeadLetterFailed<'a> {
     pub reason: &'static str,
 }
 
-/// Receiver of events. The caller holds the key's shard lock, so an implementation must not run commands.
+/// Receiver of a turn's events and reports. The key's shard is locked during each call, so an
+/// implementation must neither run commands nor block.
 pub trait Sink {
-    /// Receives an `event` of `key` in database `db`. Called only for enabled classes.
+    /// Receives the keyspace event `event` of `key` in database `db`. Called only for classes that
+    /// are on.
     fn keyspace(&mut self, db: usize, class: Classes, event: &str, key: &[u8]);
 
-    /// Receives a key that expired at `now`; `value` is the last value if the key held a string.
-    /// Called for every expiry, before the `expired` event.
+    /// Receives a key that expired at `now`; `value` is its last value if that was a string. Called
+    /// for every expiry, before the `expired` event.
     fn expired(&mut self, now: Now, db: usize, key: &[u8], value: Option<&[u8]>, deadline_ms: u64);
 
-    /// Receives a field of the hash `key` that expired at `now`. Called for each field, before the `hexpired`
-    /// event, which several fields of a hash may share.
+    /// Receives a field of the hash `key` that expired at `now`. Called for each field, before the
+    /// `hexpired` event, which several fields of a hash may share.
     fn field_expired(&mut self, now: Now, db: usize, key: &[u8], field: &[u8], deadline_ms: u64) {
         let _ = (now, db, key, field, deadline_ms);
     }
 
-    /// Receives that at `now` entries of a stream have left because of their age, the first of which was due at `deadline_ms`; or that a
-    /// job whose time or whose lease's end was `deadline_ms` is ready, or waits again.
-    fn moved_on(&mut self, now: Now, deadline_ms: u64) {
+    /// Receives the deadline at which an entry of a stream reached its maximum age, or at which a
+    /// job's delay or lease ended, when the entry is removed or the job moves, at `now`. Called
+    /// once for all entries that are removed together, with the first deadline.
+    fn became_due(&mut self, now: Now, deadline_ms: u64) {
         let _ = (now, deadline_ms);
     }
 
-    /// Receives that the timer `key`, whose deadline was `deadline_ms`, fires at `now`. Called before its command runs.
+    /// Receives the timer `key` with the deadline `deadline_ms` when it fires at `now`, before its
+    /// command runs.
     fn timer_fires(&mut self, now: Now, db: usize, key: &[u8], deadline_ms: u64) {
         let _ = (now, db, key, deadline_ms);
     }
 
-    /// Receives that entries of a group cannot move to its dead-letter stream.
+    /// Receives a report of entries that cannot move to a dead-letter stream.
     fn dead_letter_failed(&mut self, failed: &DeadLetterFailed<'_>) {
         let _ = failed;
     }
 
-    /// Receives what a turn has changed, before it unlocks anything: whoever reads the log of changes sees the turns in an
-    /// order in which they happened. Called only while [`Store::is_logged`](crate::Store::is_logged), and not without effects.
+    /// Receives the effects of a turn before the turn unlocks a shard, so that the order of the log
+    /// agrees with the order of the changes of each key. Called only while
+    /// [`Store::is_logged`](crate::Store::is_logged) returns true, and only with effects.
     fn log(&mut self, effects: &Effects) {
         let _ = effects;
     }
 
     /// Receives the hash of a changed key, before the turn's [`Sink::log`]. Called only while
-    /// [`Store::notes_changes`](crate::Store::notes_changes).
+    /// [`Store::notes_changes`](crate::Store::notes_changes) returns true.
     fn changed(&mut self, key: KeyHash) {
         let _ = key;
     }
 
-    /// Makes the keys of [`Sink::changed`] known to the caller, which is about to look for one of them.
+    /// Publishes the keys received by [`Sink::changed`] where the caller, which is about to look up
+    /// a key among them, finds them.
     fn note_changes(&mut self) {}
 
-    /// Receives the name of a changed key and the clients that have read it since it last changed. `by` is the client whose command
-    /// has changed it; 0 if it was none's.
+    /// Receives the name of a changed key and the clients that have read it since it last changed.
+    /// `by` is the client whose command has changed the key; 0 if no client's command has.
     fn invalidate(&mut self, key: &[u8], readers: &Readers, by: u64) {
         let _ = (key, readers, by);
     }
 
-    /// Receives the name of a changed key while [`Store::set_broadcasts`](crate::Store::set_broadcasts) is on, and the client as in
-    /// [`Sink::invalidate`].
+    /// Receives the name of a changed key, for clients that track prefixes. `by` is the same as in
+    /// [`Sink::invalidate`]. Called only while
+    /// [`Store::set_broadcasts`](crate::Store::set_broadcasts) is on.
     fn broadcast(&mut self, key: &[u8], by: u64) {
         let _ = (key, by);
     }
 
-    /// Receives that the command of a waiting client runs now. The events that follow are events of this command.
+    /// Called before the command of a waiting client runs again. The calls that follow belong to
+    /// that command.
     fn serves(&mut self, waiter: &Waiter) {
         let _ = waiter;
     }
 
-    /// Receives that every key may have changed.
+    /// Called when every key may have changed.
     fn invalidate_all(&mut self) {}
 
-    /// Reports that the next wake-up of `shard` moved to `deadline_ms`, which is earlier than before.
+    /// Called when the wake-up of shard `shard` has moved to the earlier time `deadline_ms`.
     fn wake(&mut self, shard: usize, deadline_ms: u64);
 }
 

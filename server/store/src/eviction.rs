@@ -1,13 +1,14 @@
-//! Rules by which keys are evicted when memory is short: `maxmemory-policy` and `maxmemory-samples`.
+//! Eviction policies: the settings `maxmemory-policy` and `maxmemory-samples`.
 
-/// Order in which keys are evicted.
+/// Rule that decides which keys are evicted first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum EvictionOrder {
     /// Keys that have not been used for the longest time first, approximated by samples.
     Lru,
     /// Keys that are used least often first, approximated by samples.
     Lfu,
-    /// Keys that have not been changed for the longest time first, approximated by samples (Redis 8.6).
+    /// Keys that have not been changed for the longest time first (Redis 8.6), approximated by
+    /// samples.
     Lrm,
     /// Random keys.
     Random,
@@ -15,11 +16,11 @@ pub enum Order {
     Ttl,
 }
 
-/// A policy that evicts.
+/// An eviction policy other than `noeviction`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Eviction {
-    /// Which keys go first.
-    pub order: Order,
+    /// The order in which keys are evicted.
+    pub order: EvictionOrder,
     /// Only keys with a deadline are evicted.
     pub volatile: bool,
     /// Number of keys that are examined for each evicted key.
@@ -30,20 +31,20 @@ impl Eviction {
     /// Returns the policy with Redis's name, or `None` for `noeviction`.
     ///
     /// ```
-    /// use punctual_store::eviction::{Eviction, Order};
+    /// use punctual_store::eviction::{Eviction, EvictionOrder};
     /// let policy = Eviction::of_name("volatile-lru", 5).unwrap();
-    /// assert_eq!((policy.order, policy.volatile), (Order::Lru, true));
+    /// assert_eq!((policy.order, policy.volatile), (EvictionOrder::Lru, true));
     /// assert!(Eviction::of_name("noeviction", 5).is_none());
     /// ```
     pub fn of_name(name: &str, samples: usize) -> Option<Self> {
         let (keys, order) = name.split_once('-')?;
         Some(Self {
             order: match order {
-                "lru" => Order::Lru,
-                "lfu" => Order::Lfu,
-                "lrm" => Order::Lrm,
-                "random" => Order::Random,
-                "ttl" => Order::Ttl,
+                "lru" => EvictionOrder::Lru,
+                "lfu" => EvictionOrder::Lfu,
+                "lrm" => EvictionOrder::Lrm,
+                "random" => EvictionOrder::Random,
+                "ttl" => EvictionOrder::Ttl,
                 _ => return None,
             },
             volatile: match keys {
@@ -59,10 +60,11 @@ impl Eviction {
 /// Result of [`Turn::evict`](crate::Turn::evict).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evicted {
-    /// Enough has been evicted.
+    /// The caller's `enough` has returned true.
     Enough,
-    /// Work is left, for a later call.
+    /// A later call may find more keys: a shard was locked by another thread, or a search has not
+    /// ended.
     Unfinished,
-    /// No key is left that may be evicted.
+    /// No evictable key is left.
     Nothing,
 }

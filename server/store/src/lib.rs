@@ -1,7 +1,9 @@
-//! A sharded Redis keyspace on a timing wheel, which turns `(now, command)` into a reply and events.
+//! A sharded keyspace with Redis's commands, whose keys expire by timing wheels. Its input is an
+//! instant and commands; its output is replies and events.
 //!
-//! The crate reads no clock, socket or file, so the same code runs in the server, in tests that move the clock,
-//! and in fuzzing.
+//! The crate reads no clock, socket or file, so the same code runs in the server, in tests that
+//! move the clock, and in fuzz targets. A [`Store`] is the keyspace. A [`Turn`] locks parts of it
+//! and runs commands and expiry at one instant. A [`Sink`](events::Sink) receives the events.
 //!
 //! ```
 //! use punctual_store::{Now, Store, StoreOptions, Turn, command, events::{Classes, Silent}};
@@ -56,8 +58,8 @@ pub use keyspace::shard::{Shard, Store, StoreOptions, Writers, hash_slot};
 pub use source::Source;
 pub use time::Now;
 pub use turn::jobs::{JobCensus, JobCounts, SPANS_MS};
-pub use turn::restore::{RestoreBatch, Restored, Taken};
-pub use turn::source::Outer;
+pub use turn::restore::{KeyExists, RestoreBatch, Restored};
+pub use turn::source::OuterSource;
 pub use turn::stats::{OwnCounter, Stats};
 pub use turn::timers::{DueTimer, Firing};
 pub use turn::{Command, Cx, Discarded, Handler, READ_ONLY, Turn};

@@ -1,7 +1,8 @@
-//! The order of locks, asserted in debug builds.
+//! The order of the server's locks, asserted in debug builds.
 //!
-//! A thread that holds a lock may only take locks of a later [`Rank`]. Shards share one rank and are taken in ascending order,
-//! which [`Turn`](crate::Turn) asserts. A lock that is only tried may be taken in any order, because it never waits.
+//! A thread that holds a lock may only wait for locks of a later [`Rank`], so threads cannot
+//! deadlock. Shards share one rank and are locked in ascending order, which [`Turn`](crate::Turn)
+//! asserts. `try_lock` is allowed in any order, because it does not wait.
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
@@ -61,14 +62,14 @@ mod held {
 
     /// Panics if the thread holds a lock that must be taken after one of `rank`.
     pub(super) fn assert_order(rank: Rank) {
-        // A thread may hold several shards, and one lock of every other rank.
+        // A thread may hold several locks of the rank `Shard`, and one lock of each other rank.
         let first = rank as usize + usize::from(rank == Rank::Shard);
         let later = HELD.get()[first..].iter().sum::<u32>();
         assert!(later == 0, "a lock of rank {rank:?} is taken too late");
     }
 }
 
-/// A mutex with a place in the order of locks. In release builds it is the mutex alone.
+/// A mutex with a rank in the order of locks. In release builds it is only the mutex.
 #[derive(Debug)]
 pub struct OrderedMutex<T> {
     mutex: Mutex<T>,
@@ -76,7 +77,7 @@ pub struct OrderedMutex<T> {
     rank: Rank,
 }
 
-/// The lock of an [`OrderedMutex`].
+/// Access to the value of a locked [`OrderedMutex`]. Dropping it unlocks the mutex.
 pub struct OrderedGuard<'a, T> {
     guard: MutexGuard<'a, T>,
     #[cfg(debug_assertions)]
@@ -94,10 +95,11 @@ impl<T> OrderedMutex<T> {
         }
     }
 
-    /// Locks it.
+    /// Locks the mutex; blocks while another thread holds it.
     ///
     /// # Panics
-    /// In debug builds, if the thread holds a lock of the same or a later rank; of a later one for shards.
+    /// In debug builds, if the thread holds a lock of the same or a later rank. For shards, only if
+    /// it holds a lock of a later rank.
     #[inline]
     pub fn lock(&self) -> OrderedGuard<'_, T> {
         #[cfg(debug_assertions)]
@@ -105,16 +107,16 @@ impl<T> OrderedMutex<T> {
         self.guard(self.mutex.lock())
     }
 
-    /// Locks it if it is free.
+    /// Locks the mutex if it is free.
     #[inline]
     pub fn try_lock(&self) -> Option<OrderedGuard<'_, T>> {
         self.mutex.try_lock().map(|guard| self.guard(guard))
     }
 
-    /// As [`OrderedMutex::lock`], but waits at most this long.
+    /// Same as [`OrderedMutex::lock`], but waits at most this long.
     ///
     /// # Panics
-    /// As [`OrderedMutex::lock`].
+    /// Same as [`OrderedMutex::lock`].
     pub fn try_lock_for(&self, patience: Duration) -> Option<OrderedGuard<'_, T>> {
         #[cfg(debug_assertions)]
         held::assert_order(self.rank);
@@ -123,7 +125,7 @@ impl<T> OrderedMutex<T> {
             .map(|guard| self.guard(guard))
     }
 
-    /// Returns the value. Nobody else has the mutex any more.
+    /// Returns the value.
     pub fn into_inner(self) -> T {
         self.mutex.into_inner()
     }

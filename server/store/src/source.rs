@@ -1,6 +1,7 @@
-//! The source of commands: who asks for them.
+//! The sources of commands. The source decides which checks a command passes and whether it may
+//! block.
 
-/// The source of commands.
+/// Where the commands of a turn come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Source {
     /// A client.
@@ -19,7 +20,8 @@ pub enum Source {
 }
 
 impl Source {
-    /// Returns whether the commands come from a log of changes. The log itself says which keys have expired.
+    /// Returns whether the commands come from a log of changes. The log itself says which keys have
+    /// expired.
     pub const fn is_log(self) -> bool {
         matches!(self, Self::Stream | Self::File)
     }

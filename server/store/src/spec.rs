@@ -1,8 +1,9 @@
-//! Command metadata: one row per command, beside its handler. COMMAND, COMMAND DOCS, the arity check, the key
-//! lookup and the ACL categories derive from it.
+//! Command metadata: each command has one [`Row`], in the file of its handler. COMMAND, COMMAND
+//! DOCS, the arity check, the positions of the keys and the ACL categories derive from it.
 //!
-//! `H` is the handler's type: keyspace commands and the server's own commands (connections, configuration) have
-//! different handlers in the same kind of row.
+//! `H` is the type of the handler: commands of the keyspace (this crate) and commands of the
+//! server, such as CONFIG, have rows with different handlers. Code that checks commands tests their
+//! [`Flags`], never their names.
 
 mod keys;
 pub mod syntax;
@@ -41,27 +42,27 @@ flags! {
     FAST = 14, "fast", "O(1) or O(log N).";
     NO_AUTH = 15, "no_auth", "Allowed before AUTH.";
     MAY_REPLICATE = 16, "", "May produce replication traffic; COMMAND INFO does not show it.";
-    NO_MANDATORY_KEYS = 22, "no_mandatory_keys", "The keys may be none.";
+    NO_MANDATORY_KEYS = 22, "no_mandatory_keys", "May be called without keys.";
     NO_ASYNC_LOADING = 23, "no_async_loading", "Not allowed while a replica loads its master's data beside its own.";
     NO_MULTI = 24, "no_multi", "Not allowed inside MULTI.";
     MOVABLE_KEYS = 18, "movablekeys", "The key positions depend on the arguments.";
     ALLOW_BUSY = 26, "allow_busy", "Allowed while a script runs.";
     WHOLE = 30, "", "Not a Redis flag: reaches the whole keyspace, so every shard is locked.";
-    KEYLESS = 32, "", "Not a Redis flag: never looks at the keyspace, so a transaction locks nothing for it.";
+    KEYLESS = 32, "", "Not a Redis flag: never reads the keyspace, so a transaction locks no shard for it.";
     UNQUEUED = 33, "", "Not a Redis flag: runs at once inside MULTI instead of being queued.";
     EXECUTES = 34, "", "Not a Redis flag: runs the queued commands of a transaction.";
-    SUBSCRIBER = 35, "", "Not a Redis flag: allowed for a RESP2 client with subscriptions.";
+    SUBSCRIBER = 35, "", "Not a Redis flag: allowed for a RESP2 client that has subscriptions.";
     UNPAUSED = 36, "", "Not a Redis flag: CLIENT PAUSE does not hold it back.";
-    FLUSHES_ALL = 37, "", "Not a Redis flag: empties every database, and so the snapshot on disk.";
+    FLUSHES_ALL = 37, "", "Not a Redis flag: empties every database, and with save points also the snapshot on disk.";
     RUNS_SCRIPTS = 39, "", "Not a Redis flag: runs a script.";
     WATCHES = 40, "", "Not a Redis flag: watches keys.";
-    NEEDS_SAVES = 38, "", "Not a Redis flag: refused after a failed background save, as commands that write.";
-    KEEPS_CACHING = 45, "", "Not a Redis flag: leaves CLIENT CACHING in force.";
+    NEEDS_SAVES = 38, "", "Not a Redis flag: refused, like a write, while background saves fail.";
+    KEEPS_CACHING = 45, "", "Not a Redis flag: does not end the effect of CLIENT CACHING, which is for the next command.";
     NOT_IN_TIMER = 43, "", "Not a Redis flag: a timer may not run it.";
     SELECTS = 46, "", "Not a Redis flag: selects the database of the commands that follow.";
-    CHANGES_ROLE = 47, "", "Not a Redis flag: runs although a replica loads its master's data, which it may end.";
-    RESTORES = 44, "", "Not a Redis flag: its payload may be a timer, which runs as a user.";
-    CALLS_FUNCTION = 42, "", "Not a Redis flag: writes unless the function that the first argument names declares otherwise.";
+    CHANGES_ROLE = 47, "", "Not a Redis flag: allowed while a replica loads its master's data, because it may end the load.";
+    RESTORES = 44, "", "Not a Redis flag: its payload may be a timer, whose command runs as the client's user.";
+    CALLS_FUNCTION = 42, "", "Not a Redis flag: counts as a write unless the function named by its first argument is declared no-writes.";
 }
 
 impl Flags {
@@ -188,20 +189,21 @@ impl Group {
 /// Metadata of a command or subcommand.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {
-    /// Lower-case name; for a subcommand, without the container (`"id"` of `client|id`).
+    /// Name in lower case; for a subcommand, without the container's name (`"id"` for `client|id`).
     pub name: &'static str,
-    /// Number of arguments, including the name (and a subcommand's container); negative: the minimum.
+    /// Number of arguments, including the name (and a subcommand's container). A negative number is
+    /// the negated minimum.
     pub arity: i32,
     /// Flags.
     pub flags: Flags,
     /// Positions of the keys.
     pub keys: Keys,
-    /// Access to the keys in Redis's words (`"RW access update"`): one entry for all keys, or one for each.
-    /// COMMAND GETKEYSANDFLAGS shows it; locks do not depend on it.
+    /// Access to the keys in Redis's words (`"RW access update"`): one entry for all keys, or one
+    /// entry for each key. COMMAND GETKEYSANDFLAGS and ACL rules use it; locks do not depend on it.
     pub access: &'static [&'static str],
     /// Hints for clients and proxies that COMMAND INFO shows (`"nondeterministic_output"`).
     pub tips: &'static [&'static str],
-    /// Family.
+    /// Family of commands: the group in COMMAND DOCS.
     pub group: Group,
     /// ACL categories that do not follow from flags and group.
     pub categories: &'static [&'static str],
@@ -215,11 +217,12 @@ pub struct Facts {
     pub history: &'static [(&'static str, &'static str)],
     /// Redis version that deprecated the command, and its replacement.
     pub deprecated: Option<(&'static str, &'static str)>,
-    /// Redis calls it a system command: not for applications.
+    /// Whether COMMAND DOCS shows it as a system command (`syscmd`), which applications should not
+    /// use.
     pub internal: bool,
-    /// It has subcommands only.
+    /// Whether it is a container, which has only subcommands.
     pub container: bool,
-    /// Arguments, in the notation of [`syntax`]. A subcommand's do not include its name.
+    /// Arguments, in the notation of [`syntax`]; for a subcommand, without its name.
     pub syntax: &'static str,
     /// Finds the positions of secret arguments, which the slow log and MONITOR do not show.
     pub secrets: Option<fn(Args<'_>) -> Vec<usize>>,
@@ -273,12 +276,12 @@ impl Facts {
         if self.flags.has(Flags::WRITE) {
             add("write");
         }
-        // What a script reads is not known.
+        // Commands that run scripts are not in the category `read`.
         if self.flags.has(Flags::READONLY) && self.group != Group::Scripting {
             add("read");
         }
         self.categories.iter().copied().for_each(&mut add);
-        // A generic command for some types only (SORT) is not in the keyspace category.
+        // A generic command for a few types only (SORT) is not in the category `keyspace`.
         let typed = self.group == Group::Generic && self.categories.contains(&"list");
         // A container has no family category; its subcommands have it.
         if !self.container && !typed {
@@ -303,7 +306,7 @@ impl Facts {
     }
 }
 
-/// Metadata and handler of a command or subcommand. Derefs to its [`Facts`].
+/// Metadata and handler of a command or subcommand. Dereferences to its [`Facts`].
 #[derive(Clone, Copy, Debug)]
 pub struct Row<H: 'static> {
     /// Metadata.
@@ -314,8 +317,9 @@ pub struct Row<H: 'static> {
     pub subcommands: &'static [Row<H>],
 }
 
-/// Declares a function `row(name, arity, flags, handler)`, which makes the row of a command with the handler's type, the group, the
-/// further flags and the keys that all commands of a family have.
+/// Declares a function `row(name, arity, flags, handler)` for the commands of a family. The
+/// function creates a row with the given handler type, group, additional flags and, optionally,
+/// positions of keys.
 #[macro_export]
 macro_rules! family {
     ($handler:ty, $group:expr, $flags:expr $(, keys($first:expr, $last:expr, $step:expr))?) => {
@@ -385,7 +389,7 @@ impl<H> Row<H> {
         self
     }
 
-    /// Sets the keys to the arguments after `count`, the position of their number.
+    /// Sets the keys to the arguments after position `count`, whose argument is the number of keys.
     #[must_use]
     pub const fn counted_keys(mut self, count: usize) -> Self {
         self.facts.keys = Keys::Counted {
@@ -396,7 +400,8 @@ impl<H> Row<H> {
         self
     }
 
-    /// Sets the keys to every other argument after `count`, the position of their number.
+    /// Sets the keys to every other argument after position `count`, whose argument is the number
+    /// of keys.
     #[must_use]
     pub const fn counted_pairs(mut self, count: usize) -> Self {
         self.facts.keys = Keys::Counted {
@@ -407,8 +412,8 @@ impl<H> Row<H> {
         self
     }
 
-    /// Sets the keys to the first argument, the destination, and the arguments after `count`, the position of their
-    /// number.
+    /// Sets the keys to the first argument, which is the destination, and the arguments after
+    /// position `count`, whose argument is the number of keys.
     #[must_use]
     pub const fn destination_and_counted_keys(mut self, count: usize) -> Self {
         self.facts.keys = Keys::Counted {
@@ -447,14 +452,15 @@ impl<H> Row<H> {
         self
     }
 
-    /// Sets the keys to those after the word STREAMS, which is at `from` or later.
+    /// Sets the keys to the first half of the arguments after the word STREAMS, which is at
+    /// position `from` or later.
     #[must_use]
     pub const fn stream_keys(mut self, from: usize) -> Self {
         self.facts.keys = Keys::Streams { from };
         self
     }
 
-    /// Sets the keys to those from `first` on, up to one of these words.
+    /// Sets the keys to the arguments from position `first` up to the first of these words.
     #[must_use]
     pub const fn keys_until(mut self, first: usize, words: &'static [&'static str]) -> Self {
         self.facts.keys = Keys::Until { first, words };
@@ -503,7 +509,7 @@ impl<H> Row<H> {
         self
     }
 
-    /// Marks the command as a system command.
+    /// Marks the command as a system command; see [`Facts::internal`].
     #[must_use]
     pub const fn internal(mut self) -> Self {
         self.facts.internal = true;

@@ -1,10 +1,12 @@
 //! The instant at which a command runs, and the rounding rule for deadlines.
 //!
-//! Redis counts deadlines in whole milliseconds of unix time; clocks are finer. Two rules prevent early expiry
-//! and a TTL above the requested one: a *reading* of the clock rounds **down** (a key is due once its deadline has
-//! passed), and the *base* of a relative deadline rounds **up** (`PX 100` lasts at least 100 ms).
+//! Redis counts deadlines in whole milliseconds of unix time; clocks are finer. Two rules prevent a
+//! key from expiring early and a TTL from being greater than requested. When a deadline is compared
+//! with the clock, the clock is rounded **down**, so a due deadline has passed. When a relative
+//! deadline is computed, the clock is rounded **up**, so `PX 100` lasts at least 100 ms and reads
+//! 100 at first.
 
-/// Marks a key or a field without a deadline.
+/// The stored deadline of a key or a field without a deadline.
 pub const NEVER: u64 = u64::MAX;
 
 /// An instant, in microseconds of unix time.
@@ -19,7 +21,7 @@ pub const NEVER: u64 = u64::MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Now {
     micros: u64,
-    /// Deadlines up to this one are due.
+    /// Deadlines in unix ms that are equal to or less than this one are due.
     due_ms: u64,
 }
 
@@ -37,8 +39,9 @@ impl Now {
         Self::from_micros(ms.saturating_mul(1000))
     }
 
-    /// Returns the same instant, but nothing is due at it: for commands of a log of changes, which says itself what has
-    /// expired. A deadline in the past is set by them, and not carried out.
+    /// Returns the same instant, at which no deadline is due. It is for commands of a log of
+    /// changes, which contains each expiry as a command. Such a command may set a deadline in the
+    /// past without deleting the key.
     ///
     /// ```
     /// let now = punctual_store::Now::from_ms(5_000);
@@ -60,7 +63,8 @@ impl Now {
         self.micros / 1000
     }
 
-    /// Returns the base of relative deadlines and remaining times: milliseconds, rounded up.
+    /// Returns the milliseconds since the unix epoch, rounded up. Relative deadlines and remaining
+    /// times are computed from them.
     pub const fn base_ms(self) -> u64 {
         self.micros.div_ceil(1000)
     }

@@ -1,5 +1,5 @@
-//! Comparison of INCRBYFLOAT with a redis-server on this machine. Without one, the test prints a message and passes.
-//! Only on x86-64: on other machines Redis computes in other formats.
+//! Comparison of INCRBYFLOAT with a redis-server on this machine. Without one, the test prints a
+//! message and passes. Only on x86-64: on other machines Redis computes in other formats.
 #![cfg(target_arch = "x86_64")]
 
 mod oracle;
@@ -9,7 +9,7 @@ use rand::{Rng, RngExt};
 
 const SUMS: usize = 4000;
 
-/// Returns a text that is usually a number, often near the limits of the format.
+/// Returns a text that is usually a number, often near the limits of the floating-point format.
 fn number(random: &mut impl Rng) -> String {
     let sign = ["", "-", "+"][random.random_range(0..3)];
     let exponents = [-40..40, -4960..-4900, 4900..4940, -20..20];

@@ -1,5 +1,5 @@
-//! Comparison of the geospatial commands with a redis-server on this machine. Without one, the test prints a message
-//! and passes.
+//! Comparison of the geospatial commands with a redis-server on this machine. Without one, the test
+//! prints a message and passes.
 
 mod oracle;
 
@@ -10,8 +10,8 @@ use rand::RngExt;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 
-/// Ranges of longitudes and latitudes for random places: the whole map, an area of two degrees, corners and edges of
-/// the grid.
+/// Ranges of longitudes and latitudes for random places: the whole map, an area of two degrees,
+/// corners and edges of the grid.
 const REGIONS: [[f64; 4]; 6] = [
     [-180.0, 180.0, -85.0, 85.0],
     [13.0, 15.0, 37.0, 39.0],
@@ -27,7 +27,7 @@ fn point(random: &mut StdRng, [west, east, south, north]: [f64; 4]) -> String {
     format!("{longitude} {latitude}")
 }
 
-/// Returns the cell of the geohash, of 26 bits a coordinate, in which a point lies.
+/// Returns the geohash cell of a point, with 26 bits for each coordinate.
 fn cell(point: &str) -> Vec<u64> {
     let part = |text: &str| text.parse::<f64>().unwrap();
     let ranges = [360.0, 2.0 * 85.051_128_78];
@@ -108,7 +108,8 @@ fn searches_match_redis() {
         let places = [20, 100, 3000][round / REGIONS.len() % 3];
         let mut cells = HashSet::new();
         for number in 0..places {
-            // No two places in one cell of the geohash: Redis does not define the order of equal distances.
+            // Two places in one geohash cell would have equal distances, whose order Redis does not
+            // define.
             let point = loop {
                 let point = point(&mut random, region);
                 if cells.insert(cell(&point)) {

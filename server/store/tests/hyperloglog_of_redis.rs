@@ -1,5 +1,5 @@
-//! Comparison of HyperLogLogs, byte for byte, with a redis-server on this machine. Without one, the tests print a
-//! message and pass.
+//! Comparison of HyperLogLogs, byte for byte, with a redis-server on this machine. Without one, the
+//! tests print a message and pass.
 
 mod oracle;
 
@@ -90,7 +90,7 @@ fn estimates_match_redis() {
         both.same(&words);
         both.line("PFCOUNT k");
     }
-    // Register values that no element sets.
+    // Register values that PFADD cannot produce.
     let mut wide = b"HYLL\0\0\0\0\0\0\0\0\0\0\0\x80".to_vec();
     wide.resize(16 + 12_288, 0);
     for filling in [0xff, 0, 0b0100_0001, 0b1100_1111, 0b0011_0011] {
@@ -105,7 +105,7 @@ fn estimates_match_redis() {
     }
 }
 
-/// Runs PFADD on sparse sketches that no server writes: runs of any kind in any order.
+/// Runs PFADD on sparse sketches with runs of any kind in any order, which no server creates.
 #[test]
 fn changes_of_arbitrary_runs_match_redis() {
     let Some(mut both) = Both::start() else {

@@ -1,7 +1,9 @@
-//! Comparison of the keyspace with a map under random commands, jumps of the clock and expiry in small steps.
+//! Comparison of the keyspace with a map under random commands, jumps of the clock and expiry in
+//! small steps.
 //!
-//! The model stores value and deadline by database and name, without a wheel: a key exists until its deadline. Replies
-//! must not depend on the progress of the wheel, and each key must expire once and not before its deadline.
+//! The model is a map from database and name to value and deadline, without a wheel: a key exists
+//! until its deadline. Replies must not depend on how far the wheel's expiry has got, and each key
+//! must expire once and not before its deadline.
 
 use std::collections::BTreeMap;
 
@@ -35,9 +37,9 @@ enum Step {
     Swap,
     Flush,
     Select(usize),
-    /// Advances the clock by milliseconds, or by microseconds if set.
+    /// Advances the clock by a number of milliseconds, or of microseconds if the flag is set.
     Jump(u64, bool),
-    /// Expires keys of one shard within a budget.
+    /// Expires keys of a shard (first number) within a budget (second number).
     Expiry(usize, usize),
     Advance(u64),
 }
@@ -46,7 +48,7 @@ enum Step {
 enum Unit {
     Seconds,
     Milliseconds,
-    /// Absolute, computed by the test from the instant rounded down.
+    /// An absolute time, which the test computes from the instant rounded down.
     UnixMilliseconds,
 }
 
@@ -155,7 +157,7 @@ impl Sink for ExpirySink {
     fn wake(&mut self, _: usize, _: u64) {}
 }
 
-/// Expected keyspace. Due keys stay in `keys` until the store expires them.
+/// The expected keyspace. Due keys stay in `keys` until the store expires them.
 struct Model {
     keys: BTreeMap<Name, Entry>,
     now: Now,
@@ -180,13 +182,13 @@ impl Model {
             .collect()
     }
 
-    /// Removes a live key.
+    /// Removes a key that exists and is not due.
     fn take(&mut self, db: usize, key: u8) -> Option<Entry> {
         self.live(db, key)?;
         self.keys.remove(&(db, key))
     }
 
-    /// Checks an expired key and removes it.
+    /// Checks value and deadline of a key that the store has expired, and removes the key.
     fn remove_expired(&mut self, (db, key, value, deadline): (usize, u8, i64, u64)) {
         let entry = self
             .keys
@@ -211,14 +213,14 @@ impl Model {
     }
 }
 
-/// The store and its sink.
+/// The store under test and its sink.
 struct Subject {
     store: Store,
     sink: ExpirySink,
 }
 
 impl Subject {
-    /// Runs a line and returns the reply, with line ends replaced by spaces.
+    /// Runs a command line and returns the reply with spaces in place of line ends.
     fn run(&mut self, now: Now, db: usize, line: &str) -> String {
         let args: OwnedArgs = line.split(' ').collect();
         let row = command::find(args.as_args()[0].to_ascii_lowercase().as_slice()).unwrap();

@@ -1,4 +1,5 @@
-//! Random rows with random arguments, from fixed seeds. The fuzz target `store_turn` runs the same commands on a fuzzer's bytes.
+//! Random commands with random arguments, from fixed seeds. The fuzz target `store_turn` runs the
+//! same code with the fuzzer's bytes.
 
 mod rows;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
-use punctual_store::keyspace::waiters::{Wait, Wants};
+use punctual_store::keyspace::waiters::{Wait, WaitCondition};
 use punctual_store::spec::{Flags, Group};
 
 use crate::durability::aof::Phase;
@@ -81,7 +81,7 @@ fn wait_for(
     if goal.is_met(reached) || !call.turn.may_wait() {
         return goal.reply(reached, reply);
     }
-    call.turn.wait = Some(Wait::new(Wants::List(1), 0..0, deadline_ms));
+    call.turn.wait = Some(Wait::new(WaitCondition::List(1), 0..0, deadline_ms));
     let (shared, loop_number) = (Arc::clone(call.shared), call.loop_number);
     let begin = move |waiter: Arc<_>| shared.wait_for_acks(loop_number, &waiter, goal);
     call.session.executing = Some(Executing::Wait(Box::new(begin)));

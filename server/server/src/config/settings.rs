@@ -6,7 +6,7 @@ use std::io;
 use std::path::PathBuf;
 
 use punctual_store::events::Classes;
-use punctual_store::eviction::{Eviction, Order as EvictionOrder};
+use punctual_store::eviction::{Eviction, EvictionOrder};
 use punctual_store::limits::Limits;
 use punctual_store::uses::Uses;
 

@@ -153,7 +153,7 @@ impl Sink for LoopSink<'_> {
         self.record_lateness(now, deadline_ms);
     }
 
-    fn moved_on(&mut self, now: Now, deadline_ms: u64) {
+    fn became_due(&mut self, now: Now, deadline_ms: u64) {
         self.record_lateness(now, deadline_ms);
     }
 

@@ -536,7 +536,7 @@ fn read_records<'s, S: Source<Error = io::Error>>(
             Event::ResizeDb { keys, .. } => {
                 // The number is untrusted, so the file size limits it.
                 let keys = keys.min(total / RECORD_MIN_BYTES);
-                turn.expect(db, usize::try_from(keys).unwrap_or(0));
+                turn.reserve(db, usize::try_from(keys).unwrap_or(0));
             }
             Event::End { .. } => break,
             _ => {}

@@ -146,7 +146,7 @@ pub(crate) fn enforce(
         }
         // Memory of flushed databases and large values becomes free soon.
         let dropped = shared.worker.pending_objects.load(Ordering::Relaxed) > 0
-            || turn.discarded.things() > 0;
+            || turn.discarded.elements_to_free() > 0;
         let full = if dropped { Fit::Unfinished } else { Fit::Full };
         let Some(policy) = turn.limits.eviction else {
             break full;

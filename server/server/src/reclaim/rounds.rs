@@ -29,7 +29,7 @@ const DROPPED_AT_ONCE: usize = 10_000;
 
 /// Drops flushed databases and large values; the worker drops them if they have many elements.
 pub(crate) fn discard(shared: &Arc<Shared>, discarded: Discarded) {
-    if discarded.things() > DROPPED_AT_ONCE {
+    if discarded.elements_to_free() > DROPPED_AT_ONCE {
         let objects = discarded.objects() as u64;
         let dropping = &shared.memory.dropping;
         dropping.fetch_add(discarded.evicted_bytes() as u64, Ordering::Relaxed);

@@ -13,7 +13,7 @@ mod zsets;
 use std::ops::Range;
 
 use crate::error::Error;
-use crate::keyspace::waiters::{Wait, Wants};
+use crate::keyspace::waiters::{Wait, WaitCondition};
 use crate::spec::{Flags, Group};
 use crate::turn::{Command, Cx, Handler};
 use crate::value::float::Float;
@@ -161,9 +161,14 @@ fn deadline(cx: &Cx, seconds: &[u8]) -> Result<Option<u64>, Error> {
 
 /// Requests a wait for the keys among the arguments `keys`. Returns false if the client may not
 /// wait.
-fn wait(cx: &mut Cx, wants: Wants, keys: Range<usize>, deadline_ms: Option<u64>) -> bool {
+fn wait(
+    cx: &mut Cx,
+    condition: WaitCondition,
+    keys: Range<usize>,
+    deadline_ms: Option<u64>,
+) -> bool {
     if cx.turn.may_wait() {
-        cx.turn.wait = Some(Wait::new(wants, keys, deadline_ms));
+        cx.turn.wait = Some(Wait::new(condition, keys, deadline_ms));
     }
     cx.turn.may_wait()
 }

@@ -90,7 +90,8 @@ fn set_rule(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     if let (Some(id), Some(max_age)) = (found, max_age) {
         let words: Vec<&[u8]> = args.iter().collect();
         cx.effect(&words);
-        cx.turn.keep_for(place.shard(), cx.db, &key, id, max_age);
+        cx.turn
+            .set_age_retention(place.shard(), cx.db, &key, id, max_age);
     }
     reply.ok();
     Ok(())

@@ -4,7 +4,7 @@ use punctual_resp::{Args, Reply};
 
 use crate::arguments::{int, is};
 use crate::error::Error;
-use crate::eviction::Order;
+use crate::eviction::EvictionOrder;
 use crate::keyspace::records::Id;
 use crate::spec::{Flags, Group};
 use crate::turn::{Command, Cx, Handler};
@@ -149,7 +149,11 @@ fn ref_count(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
 /// that needs each key's usage.
 fn shares_integers(cx: &Cx) -> bool {
     let order = cx.limits().eviction.map(|policy| policy.order);
-    !cx.store().is_limited() || matches!(order, None | Some(Order::Random | Order::Ttl))
+    !cx.store().is_limited()
+        || matches!(
+            order,
+            None | Some(EvictionOrder::Random | EvictionOrder::Ttl)
+        )
 }
 
 fn help(_: &mut Cx, _: Args, reply: &mut Reply) -> Result<(), Error> {

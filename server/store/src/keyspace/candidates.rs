@@ -1,14 +1,15 @@
-//! Keys of a shard that may be evicted next.
+//! Candidates for eviction: keys of a shard that the eviction policy may remove next.
 //!
-//! As in Redis, a few random keys are examined for each eviction, and the best ones are kept for later evictions. Keys are
-//! examined sixteen at a time, so that their cache misses overlap. A candidate that was used or replaced since it was
-//! examined is dropped.
+//! As in Redis, a few random keys are examined for each eviction, and the keys that the policy
+//! prefers are kept as candidates for later evictions. [`WARM_MAX`] keys are examined at a time, so
+//! that their cache misses overlap. A candidate that was used or replaced since it was examined is
+//! dropped.
 
 use rand::rngs::SmallRng;
 use rand::{Rng as _, RngExt as _};
 use smallvec::SmallVec;
 
-use crate::eviction::{Eviction, Order};
+use crate::eviction::{Eviction, EvictionOrder};
 use crate::hash_table::WARM_MAX;
 use crate::keyspace::db::Db;
 use crate::keyspace::records::{Id, Record};
@@ -17,17 +18,19 @@ use crate::uses::Uses;
 
 /// Maximum number of candidates.
 const KEPT: usize = 128;
-/// Number of candidates below which more keys are examined.
+/// Below this number of candidates, further keys are examined.
 const FEW: usize = 16;
-/// Number of times that places are drawn in search of keys.
+/// Maximum number of random draws, of [`WARM_MAX`] places each, before a search in index order
+/// begins.
 const ROUNDS: usize = 16;
-/// Records that one search visits where few keys may be evicted: about half a millisecond of work.
+/// Maximum number of records that one search in index order visits, about half a millisecond of
+/// work.
 const SEARCH: u32 = 65_536;
 
 /// A key as it was when it was examined.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
-    /// What [`Uses::rank`] was at the tick of all candidates.
+    /// [`Uses::rank`] at the tick `ranked_at`; the key with the greatest rank is evicted first.
     rank: u32,
     db: u32,
     id: Id,
@@ -35,18 +38,18 @@ struct Candidate {
     uses: u32,
 }
 
-/// The candidates of a shard, the best one last.
+/// The candidates of a shard. The best candidate is the key that the policy evicts first.
 pub(crate) struct Candidates {
     all: Vec<Candidate>,
-    /// Policy and kind of usage that the order is of.
+    /// Policy and measure of usage by which `all` is sorted.
     by: Option<(Eviction, Uses)>,
     /// [`Uses::tick`] at which the ranks were computed.
     ranked_at: u32,
-    /// Number of keys to examine for what was evicted.
+    /// Number of keys that are still to be examined for the evictions so far.
     owed: usize,
     /// Database and index at which the next search begins.
     search: (usize, u32),
-    /// Several numbers are drawn for each evicted key, so the generator is a quick one.
+    /// A fast generator, because each eviction draws several numbers.
     random: SmallRng,
 }
 
@@ -55,18 +58,19 @@ pub(crate) type Batch = SmallVec<[(usize, Id); WARM_MAX]>;
 /// Keys of one database that were drawn at once.
 type Drawn<'d> = SmallVec<[(Id, &'d Record); WARM_MAX]>;
 
-/// Returns whether a key may be evicted. `volatile`: only if it has a deadline.
-fn fits(record: &Record, volatile: bool) -> bool {
-    Db::may_leave(record) && (!volatile || record.deadline != NEVER)
+/// Returns whether a key may be evicted; with `volatile`, only keys with a deadline may.
+fn may_be_evicted(record: &Record, volatile: bool) -> bool {
+    Db::is_evictable(record) && (!volatile || record.deadline != NEVER)
 }
 
-/// Removes what was drawn twice.
+/// Removes duplicates.
 fn distinct(batch: &mut Batch) {
     batch.sort_unstable();
     batch.dedup();
 }
 
-/// Returns a random number below `end`. It is biased by at most `end` / 2^32, far less than a sample's own error.
+/// Returns a random number below `end`. It is biased by at most `end` / 2^32, far less than a
+/// sample's own error.
 fn below(random: &mut SmallRng, end: u32) -> u32 {
     ((u64::from(random.next_u32()) * u64::from(end)) >> 32) as u32
 }
@@ -84,8 +88,8 @@ impl Candidates {
         }
     }
 
-    /// Takes up to `count` keys to evict into `batch`, the best first. Returns false if none was found, but a search for
-    /// more has not reached its end.
+    /// Takes up to `count` keys to evict into `batch`, the best first. Returns false if no key was
+    /// found, but some may be found by another call.
     pub(crate) fn take(
         &mut self,
         dbs: &[Db],
@@ -95,12 +99,12 @@ impl Candidates {
         count: usize,
         batch: &mut Batch,
     ) -> bool {
-        if policy.order == Order::Random {
+        if policy.order == EvictionOrder::Random {
             let ended = self.collect(dbs, policy.volatile, count, batch);
             distinct(batch);
             return ended;
         }
-        if policy.order == Order::Ttl {
+        if policy.order == EvictionOrder::Ttl {
             let ended = self.collect(dbs, true, WARM_MAX, batch);
             distinct(batch);
             let deadline =
@@ -118,7 +122,7 @@ impl Candidates {
             let ended = self.examine_more(dbs, policy, uses, now);
             let any = !self.all.is_empty();
             self.take_best(dbs, policy, count, batch);
-            // Unless all candidates were used or removed meanwhile.
+            // If all candidates were used or removed meanwhile, further keys are examined.
             if !batch.is_empty() || !any {
                 return ended;
             }
@@ -138,7 +142,8 @@ impl Candidates {
         self.all.sort_by_key(|candidate| candidate.rank);
     }
 
-    /// Examines as many keys as are owed, or more if there are few candidates. Returns as [`Candidates::take`].
+    /// Examines [`owed`](Self::owed) keys, or more if there are few candidates. Returns the same as
+    /// [`Candidates::take`].
     fn examine_more(&mut self, dbs: &[Db], policy: Eviction, uses: Uses, now: Now) -> bool {
         let mut ended = true;
         while self.owed >= WARM_MAX || self.all.len() < FEW {
@@ -170,7 +175,8 @@ impl Candidates {
         ended
     }
 
-    /// Moves the best candidates that are as they were to `batch`.
+    /// Moves up to `count` of the best candidates to `batch`. Drops candidates that were used or
+    /// replaced.
     fn take_best(&mut self, dbs: &[Db], policy: Eviction, count: usize, batch: &mut Batch) {
         while batch.len() < count {
             let Some(best) = self.all.pop() else {
@@ -188,7 +194,8 @@ impl Candidates {
         }
     }
 
-    /// Follows records of a database to other places; `moved` has the old and new indices in the order of the old ones.
+    /// Updates the indices of candidates whose records have moved. `moved` has pairs of old and new
+    /// indices, ascending by old index.
     pub(crate) fn moved(&mut self, db: usize, moved: &[(Id, Id)]) {
         for candidate in self.all.iter_mut().filter(|c| c.db as usize == db) {
             if let Ok(at) = moved.binary_search_by_key(&candidate.id, |(old, _)| *old) {
@@ -197,7 +204,8 @@ impl Candidates {
         }
     }
 
-    /// Keeps a key if it is better than the worst candidate, or if there are few.
+    /// Makes a key a candidate if it is better than the worst candidate, or if there are fewer than
+    /// [`KEPT`].
     fn examine(&mut self, record: &Record, db: usize, id: Id, uses: Uses, now: Now) {
         let candidate = Candidate {
             rank: uses.rank(record.key.uses(), now),
@@ -211,7 +219,8 @@ impl Candidates {
             return;
         }
         let at = self.all.partition_point(|c| c.rank < candidate.rank);
-        // The same key with another rank is no candidate any more: it has been used since.
+        // The same key with another rank is stale, because the key was used since, and is dropped
+        // later.
         let mut equal = self.all[at..]
             .iter()
             .take_while(|c| c.rank == candidate.rank);
@@ -226,7 +235,8 @@ impl Candidates {
         }
     }
 
-    /// Chooses the database of the next keys, by the number of its keys. `None` if no key may be evicted.
+    /// Chooses a random database, with a probability in proportion to its number of evictable keys.
+    /// Returns `None` if no key may be evicted.
     fn choose(&mut self, dbs: &[Db], volatile: bool) -> Option<usize> {
         let size = |db: &Db| db.evictable(volatile);
         let total: usize = dbs.iter().map(size).sum();
@@ -241,8 +251,9 @@ impl Candidates {
         })
     }
 
-    /// Draws places at random, and appends the keys in them that may be evicted, maybe one of them twice. There are none in free
-    /// places, of which there are few: records move together when there are many.
+    /// Draws places for records at random, and appends those of their keys that may be evicted,
+    /// perhaps with duplicates. A free place has no key; free places are few, because compaction
+    /// moves records together when there are many.
     fn draw<'d>(&mut self, db: &'d Db, volatile: bool, keys: &mut Drawn<'d>) {
         let places = db.places();
         let drawn: [Id; WARM_MAX] = std::array::from_fn(|_| below(&mut self.random, places));
@@ -251,13 +262,14 @@ impl Candidates {
         let hash = |record: &Option<&Record>| record.map_or(0, |record| record.hash);
         std::hint::black_box(records.iter().map(hash).fold(0, |sum, hash| sum ^ hash));
         for (id, record) in drawn.into_iter().zip(records) {
-            if let Some(record) = record.filter(|record| fits(record, volatile)) {
+            if let Some(record) = record.filter(|record| may_be_evicted(record, volatile)) {
                 keys.push((id, record));
             }
         }
     }
 
-    /// Appends up to `count` random keys, maybe one of them twice. Returns false if there are some, but none was found.
+    /// Appends up to `count` random keys, perhaps with duplicates. Returns false if there are
+    /// evictable keys but none was found.
     fn collect(&mut self, dbs: &[Db], volatile: bool, count: usize, batch: &mut Batch) -> bool {
         let Some(number) = self.choose(dbs, volatile) else {
             return true;
@@ -281,7 +293,8 @@ impl Candidates {
         true
     }
 
-    /// Searches for keys where few may be evicted, from where the last search has ended. Returns whether any was found.
+    /// Searches for evictable keys in index order, from the place where the last search has ended.
+    /// For databases with few evictable keys. Returns whether a key was found.
     fn search(
         &mut self,
         dbs: &[Db],
@@ -299,7 +312,10 @@ impl Candidates {
         };
         for _ in 0..SEARCH.min(end) {
             at = if at + 1 >= end { 0 } else { at + 1 };
-            if db.peek(at).is_some_and(|record| fits(record, volatile)) {
+            if db
+                .peek(at)
+                .is_some_and(|record| may_be_evicted(record, volatile))
+            {
                 batch.push((number, at));
                 if batch.len() == count {
                     break;

@@ -1,13 +1,17 @@
-//! One database of one shard: records, the hash table that finds them, and the wheel that expires them.
+//! One database of one shard: its records, the hash table that finds them, and the timing wheel
+//! that expires them.
 //!
-//! Invariant: a record has a deadline if and only if exactly one entry in the wheel carries its stamp; that
-//! entry is filed at the deadline or earlier (a later deadline only rewrites the record). Every change
-//! of a deadline goes through [`Db::set_deadline`], every removal of a record through [`Db::remove`]. Hash fields with
-//! deadlines are timers of the same wheel; every value that is added or removed passes `fields`.
+//! Invariant: a record has a deadline if and only if exactly one entry in the wheel carries its
+//! stamp; that entry is filed at the deadline or earlier (a later deadline only rewrites the
+//! record). Every change of a deadline goes through [`Db::set_deadline`], every removal of a record
+//! through [`Db::remove`]. Hash fields with deadlines, and streams and queues of jobs with a
+//! *timeline* (times at which something in the value is due), have timers in the same wheel;
+//! `fields.rs` and `timelines.rs` arm and disarm them.
 
 mod evict;
 mod fields;
-mod own;
+mod local_keys;
+mod memory;
 mod timelines;
 mod timers;
 
@@ -17,23 +21,17 @@ use std::num::NonZeroU32;
 use ahash::RandomState;
 use punctual::queue::wheel::{RawWheel, Step};
 
-use self::own::Own;
+use self::local_keys::LocalKeys;
+pub use self::memory::DbMemory;
 use self::timers::ByDeadline;
 use crate::hash_table::{Hash, HashTable, WARM_MAX};
-use crate::keyspace::field_timers::{Armed, FIELD_TIMER_BYTES, FieldTimers, OF_FIELD, WHOLE};
+use crate::keyspace::field_timers::{Armed, FieldTimers, OF_FIELD, WHOLE};
 use crate::keyspace::key::Key;
-use crate::keyspace::records::{Id, RECORD_BYTES, Record, Records};
+use crate::keyspace::records::{Id, Record, Records};
 use crate::keyspace::walk::{Format, Walk, WalkStep};
 use crate::time::NEVER;
 use crate::time::Now;
 use crate::value::Value;
-
-/// Size of a wheel entry: the low half of the deadline, the record's index, its stamp.
-const WHEEL_ENTRY_BYTES: usize = 3 * size_of::<u32>();
-/// Size of an entry of the ordered set of timers, with the part of its node that is empty.
-const TIMER_ENTRY_BYTES: usize = 18;
-/// As [`TIMER_ENTRY_BYTES`], for the set of queues.
-const QUEUE_ENTRY_BYTES: usize = 8;
 
 /// One database of one shard.
 pub struct Db {
@@ -42,31 +40,32 @@ pub struct Db {
     wheel: RawWheel,
     /// Timers of hash fields, and of values with a timeline.
     fields: FieldTimers,
-    /// Number of those of values.
+    /// Number of the timers in `fields` that belong to values with a timeline.
     timelines: usize,
-    /// The values that are timers, by their deadlines; paused ones last.
+    /// Records whose values are timers, by their deadlines; paused timers last.
     timers: ByDeadline,
-    /// The values that are queues of jobs.
+    /// Records whose values are queues of jobs.
     queues: BTreeSet<Id>,
-    /// The keys that fall due on a replica; `None` on a primary.
-    own: Option<Box<Own>>,
+    /// On a replica, the keys that fall due without the primary; `None` on a primary.
+    local_keys: Option<Box<LocalKeys>>,
     hasher: RandomState,
-    /// Number of the last arm; stamps are never 0.
+    /// The last stamp; stamps are never 0.
     stamp: u32,
     with_deadline: usize,
-    /// The walk of a snapshot that has not reached the end of this database.
+    /// Walk of a snapshot that has not reached the end of this database.
     walk: Option<Box<Walk>>,
 }
 
 /// Result of [`Db::next_due`].
 pub enum Expiry {
-    /// This record is due; it is still there.
+    /// This record is due. The caller must remove it.
     Due(Id),
-    /// This timer of a hash field is due; the field is still there.
+    /// The field with this timer is due. The caller must remove the field.
     DueField(u32),
-    /// The timer of this record, whose value has a timeline, has fired and is gone. The value may have another deadline.
+    /// The timer of this record's timeline has fired and was removed. The caller must process what
+    /// is due in the value and arm the timer again.
     DueTimeline(Id),
-    /// The budget is used up, there may be more.
+    /// The budget is used up; more may be due.
     Busy,
     /// Nothing is due.
     Idle,
@@ -83,7 +82,7 @@ impl Db {
             timelines: 0,
             timers: ByDeadline::default(),
             queues: BTreeSet::new(),
-            own: None,
+            local_keys: None,
             hasher,
             stamp: 0,
             with_deadline: 0,
@@ -91,7 +90,8 @@ impl Db {
         }
     }
 
-    /// Replaces this database by an empty one with the same hash keys and role, and returns the old one.
+    /// Replaces this database by an empty one with the same hash keys and role, and returns the old
+    /// one.
     #[must_use]
     pub fn take(&mut self) -> Self {
         let mut empty = Self::new(self.hasher.clone());
@@ -99,7 +99,7 @@ impl Db {
         std::mem::replace(self, empty)
     }
 
-    /// Returns the number of keys, due ones that have not expired yet included.
+    /// Returns the number of keys, including due keys that have not expired yet.
     pub fn len(&self) -> usize {
         self.records.len()
     }
@@ -120,7 +120,7 @@ impl Db {
         self.find_hashed(self.hash(key), key)
     }
 
-    /// As [`Db::find`], when the name's [`Db::hash`] is known. O(length of the name).
+    /// Same as [`Db::find`], when the name's [`Db::hash`] is known. O(length of the name).
     #[inline]
     pub fn find_hashed(&self, hash: Hash, key: &[u8]) -> Option<Id> {
         let records = &self.records;
@@ -129,16 +129,18 @@ impl Db {
         })
     }
 
-    /// Returns the hash of a name, which is the same in all databases of a keyspace. O(length of the name).
+    /// Returns the hash of a name, which is the same in all databases of a keyspace. O(length of
+    /// the name).
     #[inline]
     pub fn hash(&self, key: &[u8]) -> Hash {
         Hash::new(self.hasher.hash_one(key))
     }
 
-    /// Fetches the cache lines that look-ups of these hashes will need, each in its database, side by side. A pipeline of
-    /// look-ups would wait for memory one after the other. Changes nothing.
+    /// Loads the cache lines that look-ups of these hashes will need, each in its database. The
+    /// cache misses overlap; without this call each look-up would wait for its own.
     pub(crate) fn warm(names: &[(&Self, Hash)]) {
-        // Each loop's loads do not depend on one another, so they run at once; the sums keep them alive.
+        // The loads of each loop do not depend on each other, so they overlap. The sums keep the
+        // compiler from removing the loads.
         let mut sum = 0;
         for (db, hash) in names {
             sum ^= db.index.warm(*hash);
@@ -163,7 +165,8 @@ impl Db {
         std::hint::black_box(sum);
     }
 
-    /// Fetches what [`Db::next_due`] reads of the next entries that are due, side by side. Changes nothing.
+    /// Loads the cache lines that the next calls of [`Db::next_due`] will read, so that the cache
+    /// misses overlap.
     pub(crate) fn warm_next_due(&self, now: Now) {
         let armed = Armed {
             records: &self.records,
@@ -172,8 +175,8 @@ impl Db {
         self.wheel.prefetch_due(now.read_ms(), WARM_MAX, &armed);
     }
 
-    /// Fetches the cache lines that the removal of these records will need, side by side: their place in the table, the room
-    /// of their page, their names and their values. Changes nothing.
+    /// Loads the cache lines that the removal of these records will need, so that the cache misses
+    /// overlap: table chunk, page header, name and value.
     pub(crate) fn warm_due(&self, ids: &[Id]) {
         let mut sum = 0;
         for (&id, record) in ids
@@ -187,12 +190,13 @@ impl Db {
         std::hint::black_box(sum);
     }
 
-    /// Makes room for `keys` keys in an empty database. O(keys).
-    pub(crate) fn expect(&mut self, keys: usize) {
+    /// Reserves space in the table for `keys` keys. The database must be empty. O(keys).
+    pub(crate) fn reserve(&mut self, keys: usize) {
         self.index.reserve(keys);
     }
 
-    /// Fetches the first cache line that a look-up of `hash` will need. The returned value keeps the load alive.
+    /// Loads the first cache line that a look-up of `hash` will need. The caller must use the
+    /// returned value, or the compiler removes the load.
     #[inline]
     pub(crate) fn warm_hash(&self, hash: Hash) -> u8 {
         self.index.warm(hash)
@@ -221,7 +225,7 @@ impl Db {
             .expect("the id was found under this lock")
     }
 
-    /// Has the snapshot's walk write `id` before it changes or is removed.
+    /// Lets a snapshot's walk write or open the record `id` before the record changes.
     #[inline]
     fn before_change(&mut self, id: Id) {
         if let Some(walk) = &mut self.walk
@@ -231,22 +235,24 @@ impl Db {
         }
     }
 
-    /// Begins a snapshot's walk through this database, whose number is `number`. O(records / 64).
+    /// Begins a snapshot's walk through this database; `number` is the database's number now.
+    /// O(records / 64).
     pub(crate) fn begin_walk(&mut self, number: usize, format: Format) {
         self.walk = Some(Box::new(Walk::new(number, format, &self.records)));
     }
 
-    /// Returns whether a snapshot walks here that began when this database had the number `number`.
+    /// Returns whether this database has a snapshot's walk and had the number `number` when the
+    /// walk began.
     pub(crate) fn walks(&self, number: usize) -> bool {
         self.walk.as_ref().is_some_and(|walk| walk.number == number)
     }
 
-    /// Returns whether a snapshot has not reached the end of this database.
+    /// Returns whether this database has a snapshot's walk that has not ended.
     pub(crate) fn has_walk(&self) -> bool {
         self.walk.is_some()
     }
 
-    /// Takes a step of the snapshot's walk: appends records to `out`.
+    /// Takes one step of the snapshot's walk, which appends records to `out`.
     pub(crate) fn walk(&mut self, out: &mut Vec<u8>) -> WalkStep {
         let Some(walk) = &mut self.walk else {
             return WalkStep {
@@ -261,7 +267,8 @@ impl Db {
         step
     }
 
-    /// Ends the snapshot's walk. The caller drops what it returns without a lock: it may have large values.
+    /// Ends the snapshot's walk and returns it. The walk may hold large values, so the caller drops
+    /// it after it has unlocked the shard.
     #[must_use = "it is dropped without a lock"]
     pub(crate) fn end_walk(&mut self) -> Option<Walk> {
         let mut walk = self.walk.take()?;
@@ -269,7 +276,7 @@ impl Db {
         Some(*walk)
     }
 
-    /// Notes a use of `id`, which is no change of its value.
+    /// Sets the uses of the key `id`, which a snapshot does not contain.
     ///
     /// # Panics
     /// If the key was removed since `id` was found.
@@ -282,7 +289,8 @@ impl Db {
             .touch(uses);
     }
 
-    /// Replaces the value of `id`, whatever its type, and returns the old one to drop; a snapshot may have taken it.
+    /// Replaces the value of `id` and returns the old value for the caller to drop. If a snapshot's
+    /// walk still needs the old value, the walk keeps it and an empty string is returned.
     ///
     /// # Panics
     /// If the key was removed since `id` was found.
@@ -303,7 +311,8 @@ impl Db {
         self.insert_hashed(self.hash(key), key, value, uses)
     }
 
-    /// As [`Db::insert`], when the name's [`Db::hash`] is known. O(1) amortised besides the copy of the name.
+    /// Same as [`Db::insert`], when the name's [`Db::hash`] is known. O(1) amortised besides the
+    /// copy of the name.
     pub fn insert_hashed(&mut self, hash: Hash, key: &[u8], value: Value, uses: u32) -> Id {
         let id = self.records.insert(Record {
             deadline: NEVER,
@@ -321,8 +330,9 @@ impl Db {
         id
     }
 
-    /// Removes a key and returns its record to drop, deadline included; a snapshot may have taken the value. O(1)
-    /// amortised; hashes nothing.
+    /// Removes a key and returns its record, with its deadline, for the caller to drop. If a
+    /// snapshot's walk still needs the value, the walk keeps it and the record has an empty string.
+    /// O(1) amortised; hashes nothing.
     ///
     /// # Panics
     /// If the key was removed since `id` was found.
@@ -334,8 +344,9 @@ impl Db {
         record
     }
 
-    /// Removes a key and returns its record, which goes to another database or shard. O(1) amortised. If a snapshot has
-    /// written a part of the value, the rest is written first: O(bytes).
+    /// Removes a key and returns its record, which the caller moves to another database or shard.
+    /// O(1) amortised. If a snapshot's walk has opened the value, the walk writes the rest of it
+    /// first: O(bytes).
     ///
     /// # Panics
     /// If the key was removed since `id` was found.
@@ -347,7 +358,8 @@ impl Db {
         record
     }
 
-    /// Removes a record and its deadline, which stays in the record.
+    /// Removes a record from the wheel, the table and the pages. The returned record still has its
+    /// deadline.
     fn unlink_armed(&mut self, id: Id) -> Record {
         let deadline = self.get(id).deadline;
         self.set_deadline(id, None);
@@ -356,7 +368,7 @@ impl Db {
         record
     }
 
-    /// Removes a record from the table and the pages.
+    /// Removes a record, whose entry has left the wheel, from the table and the pages.
     fn unlink(&mut self, id: Id) -> Record {
         self.before_change(id);
         let hash = self.get(id).hash;
@@ -375,7 +387,8 @@ impl Db {
         (deadline != NEVER).then_some(deadline)
     }
 
-    /// Sets or removes the deadline of `id`. O(1): a later deadline only rewrites the record, a removal only marks it.
+    /// Sets or removes the deadline of `id`. O(1): a later deadline is only written into the
+    /// record, and after a removal the wheel's entry stays as a stale one.
     pub fn set_deadline(&mut self, id: Id, deadline: Option<u64>) {
         self.before_change(id);
         // u64::MAX stands for no deadline.
@@ -390,8 +403,8 @@ impl Db {
             self.timers.remove((old, id));
             self.timers.insert((new, id));
         }
-        if let Some(own) = &mut self.own {
-            own.remove(&(old, id));
+        if let Some(local) = &mut self.local_keys {
+            local.remove(&(old, id));
         }
         match (old, new) {
             (NEVER, NEVER) => {}
@@ -415,7 +428,7 @@ impl Db {
         }
     }
 
-    /// Returns the number of the next arm.
+    /// Returns a new stamp.
     #[inline]
     fn next_stamp(&mut self) -> NonZeroU32 {
         self.stamp = self.stamp.wrapping_add(1).max(1);
@@ -431,24 +444,26 @@ impl Db {
         });
     }
 
-    /// Returns a lower bound of the earliest deadline, at which the wheel must be polled. O(1).
+    /// Returns a lower bound of the earliest deadline, at which [`Db::next_due`] must be called.
+    /// O(1).
     #[inline]
     pub fn next_wakeup(&self) -> Option<u64> {
-        match &self.own {
+        match &self.local_keys {
             None => self.wheel.next_wakeup(),
-            Some(own) => own.first().map(|(deadline, _)| *deadline),
+            Some(local) => local.first().map(|(deadline, _)| *deadline),
         }
     }
 
-    /// Tells the wheel the time. It files entries by their distance from the time that it knows, and a wheel that nothing was due in
-    /// knows an old one: a million entries would move down through all of its levels when the first is due. O(1).
+    /// Sets the wheel's time, before entries are filed. The wheel files an entry by its distance
+    /// from the wheel's time, which otherwise advances only when entries are due. With an old time,
+    /// entries are filed too many levels up and have to move down through all of them. O(1).
     #[inline]
-    pub(crate) fn tell_time(&mut self, now: Now) {
+    pub(crate) fn set_wheel_time(&mut self, now: Now) {
         let mut armed = Armed {
             records: &self.records,
             fields: &self.fields,
         };
-        // Without a budget the step moves nothing.
+        // With a budget of 0 the step moves no entries.
         self.wheel.step(now.read_ms(), &mut armed, &mut 0);
     }
 
@@ -463,11 +478,12 @@ impl Db {
         })
     }
 
-    /// Returns the next due record or field, in exact deadline order. The caller must remove it with [`Db::remove_due`]
-    /// or `Db::remove_due_field`. Does at most `budget` steps of work and subtracts them.
+    /// Returns the next due record or field, in exact deadline order. The caller must remove it
+    /// with [`Db::remove_due`] or `Db::remove_due_field`. Does at most `budget` steps of work and
+    /// subtracts the steps from it.
     pub fn next_due(&mut self, now: Now, budget: &mut usize) -> Expiry {
         if self.is_following() {
-            return self.next_own_due(now, budget);
+            return self.next_local_due(now, budget);
         }
         let mut armed = Armed {
             records: &self.records,
@@ -494,7 +510,7 @@ impl Db {
     /// If `id` is not the record that was due.
     pub fn remove_due(&mut self, id: Id) -> Record {
         if self.is_following() {
-            // The wheel still has its entry.
+            // The key was taken from `local_keys`, so the wheel still has its entry.
             return self.remove(id);
         }
         self.with_deadline -= 1;
@@ -510,7 +526,7 @@ impl Db {
         self.records.iter()
     }
 
-    /// Returns a sample of deadlines: those among the first thousand records.
+    /// Returns a sample of deadlines: the deadlines of the first thousand records.
     pub fn some_deadlines(&self) -> impl Iterator<Item = u64> {
         self.iter()
             .take(1000)
@@ -518,7 +534,8 @@ impl Db {
             .filter(|d| *d != NEVER)
     }
 
-    /// Visits the keys of a small piece of the table from `from` on, and returns where to continue. See [`HashTable::scan`].
+    /// Visits the keys of a small part of the table from `from` on. Returns the place at which to
+    /// continue; see [`HashTable::scan`].
     pub fn scan(&self, from: u32, visit: impl FnMut(Id)) -> Option<u32> {
         let records = &self.records;
         self.index.scan(from, |i| place(records, i), visit)
@@ -528,60 +545,6 @@ impl Db {
     pub fn at_random(&self, random: impl FnMut(u32) -> u32) -> Option<Id> {
         self.records.at_random(random)
     }
-
-    /// Returns the bytes of records, table and wheel, without the values' own memory.
-    pub fn memory(&self) -> DbMemory {
-        DbMemory {
-            records: self.records.memory(),
-            index: self.index.memory(),
-            wheel: self.wheel.memory()
-                + self.fields.memory()
-                + self.timers.len() * TIMER_ENTRY_BYTES
-                + self.queues.len() * QUEUE_ENTRY_BYTES,
-            index_slots: self.index.slots(),
-        }
-    }
-
-    /// Returns the bytes of one key: its record, memory of its name and value, its share of the table, and its wheel entry if
-    /// it has a deadline. O(parts of the table).
-    ///
-    /// # Panics
-    /// If the key was removed since `id` was found.
-    pub fn key_memory(&self, id: Id) -> usize {
-        let record = self.get(id);
-        let table = self.index.memory().div_ceil(self.len().max(1));
-        let entry = if record.deadline == NEVER {
-            0
-        } else {
-            WHEEL_ENTRY_BYTES
-        };
-        let fields = match &record.value {
-            Value::Hash(hash) => hash.with_deadline() * (FIELD_TIMER_BYTES + WHEEL_ENTRY_BYTES),
-            Value::Timer(_) => TIMER_ENTRY_BYTES,
-            value if value.timeline_timer().is_some() => FIELD_TIMER_BYTES + WHEEL_ENTRY_BYTES,
-            _ => 0,
-        };
-        let value = record.value.content().heap_bytes();
-        RECORD_BYTES + record.key.heap_bytes() + value + table + entry + fields
-    }
-
-    /// Returns the number of entries in the wheel, stale ones included.
-    pub fn wheel_entries(&self) -> usize {
-        self.wheel.entries()
-    }
-}
-
-/// Memory of a database in bytes.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct DbMemory {
-    /// Pages of records.
-    pub records: usize,
-    /// The table.
-    pub index: usize,
-    /// The wheel, and the timers of fields.
-    pub wheel: usize,
-    /// Places in the table (a count, not bytes).
-    pub index_slots: usize,
 }
 
 /// Returns the hash of a record for the table.

@@ -1,9 +1,12 @@
 //! Timers of hash fields, of streams and of queues of jobs, on the wheel that expires the keys.
 //!
-//! Ground rules: the wheel has one entry a deadline, whether of a key or of a field, and tells them apart by the
-//! index's top bit. A key's timer is its record; a field's timer is here and names the record of its hash and the field's
-//! number in it. A stream or a queue has at most one timer, whose field number is [`WHOLE`]: it is armed at the value's next deadline or
-//! earlier, and its expiry looks at what is due in the value. Only [`Db`](crate::keyspace::db::Db) changes timers, together with the deadlines in the hashes.
+//! Ground rules: the wheel has one live entry for each deadline. The top bit of an entry's index,
+//! [`OF_FIELD`], marks the entry of a timer in this file; without the bit the index is the index of
+//! a key's record. A field's timer names the record of its hash and the number of the field in that
+//! hash. A stream or a queue has at most one timer, whose field number is [`WHOLE`]: the timer is
+//! armed at the value's next deadline or earlier, and when it fires, expiry processes all entries
+//! or jobs of the value that are due. Only [`Db`](crate::keyspace::db::Db) changes timers, together
+//! with the deadlines in the values.
 
 use std::num::NonZeroU32;
 
@@ -13,7 +16,8 @@ use crate::keyspace::records::Id;
 use crate::keyspace::records::Records;
 use crate::pages::Pages;
 
-/// Set in the wheel's indices of fields. A database of one shard has fewer keys than this.
+/// Bit that is set in the wheel's index of a field timer. A database has fewer records in a shard
+/// than this number.
 pub(crate) const OF_FIELD: u32 = 1 << 31;
 
 /// The field number of a timer of a whole value.
@@ -24,7 +28,7 @@ pub(crate) const WHOLE: u32 = u32::MAX;
 pub(crate) struct FieldTimer {
     /// Unix time in ms.
     pub(crate) deadline: u64,
-    /// Number of the arm that filed the live entry in the wheel.
+    /// Stamp of the timer's live entry in the wheel.
     pub(crate) stamp: NonZeroU32,
     /// Record of the hash. RENAME does not change it.
     pub(crate) record: Id,
@@ -55,7 +59,8 @@ impl Timers for Armed<'_> {
         (timer.stamp.get() == generation).then_some(timer.deadline)
     }
 
-    /// Reads the timer: a load on which nothing depends, so it does not wait for those before it.
+    /// Reads the timer's record to load its cache line. Loads that do not depend on each other
+    /// overlap.
     #[inline]
     fn prefetch(&self, index: u32) {
         std::hint::black_box(if index & OF_FIELD == 0 {

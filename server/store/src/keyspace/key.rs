@@ -5,7 +5,7 @@ use std::num::NonZeroU8;
 
 use crate::unaligned::UnalignedBox;
 
-/// Longest name that is kept in place.
+/// Maximum length in bytes of a name that is kept in place.
 pub const INLINE_MAX: usize = 16;
 
 /// The key's [uses](crate::uses), 24 bits.
@@ -13,7 +13,7 @@ type Access = [u8; 3];
 
 enum Name {
     Inline {
-        /// Number of bytes in use, and 1.
+        /// Number of bytes in use, plus 1.
         end: NonZeroU8,
         bytes: [u8; INLINE_MAX],
     },
@@ -45,7 +45,7 @@ impl Key {
         Self { access, name }
     }
 
-    /// The name.
+    /// Returns the name.
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         match &self.name {
@@ -54,7 +54,7 @@ impl Key {
         }
     }
 
-    /// Reads a byte of a boxed name, which fetches its cache line.
+    /// Reads one byte of a boxed name, which loads its cache line.
     #[inline]
     pub(crate) fn warm(&self) -> u8 {
         match &self.name {
@@ -63,19 +63,19 @@ impl Key {
         }
     }
 
-    /// Returns its uses (24 bits).
+    /// Returns the key's uses (24 bits).
     pub fn uses(&self) -> u32 {
         let [a, b, c] = self.access;
         u32::from_le_bytes([a, b, c, 0])
     }
 
-    /// Notes a use.
+    /// Replaces the key's uses (24 bits).
     #[inline]
     pub fn touch(&mut self, uses: u32) {
         self.access = low_bytes(uses);
     }
 
-    /// Bytes outside of the record.
+    /// Returns the bytes of a boxed name; 0 for a name in place.
     pub fn heap_bytes(&self) -> usize {
         match &self.name {
             Name::Inline { .. } => 0,

@@ -1,7 +1,10 @@
-//! The keyspace: shards, each with its part of every database, and what belongs to a shard under its lock.
+//! The keyspace. It is split by the hash of the key names into *shards*: a shard is one lock with a
+//! part of every database and with everything else that its lock guards, such as watched keys and
+//! waiting clients.
 //!
-//! Ground rules: nothing in here locks, reads a clock or knows commands. [`Turn`](crate::Turn) takes the locks and makes
-//! the changes.
+//! Ground rules: the code in this folder reads no clock and does not depend on commands. Only
+//! `shard.rs` has functions that lock; a [`Turn`](crate::Turn) (a stretch of work by one thread at
+//! one instant, with the locks that it needs) calls them and makes the changes.
 
 pub(crate) mod candidates;
 pub mod db;

@@ -1,8 +1,10 @@
-//! Rules of NOTIFY: which keyspace events are also appended to which stream.
+//! Rules of NOTIFY. A rule selects keyspace events of one database and names a stream, to which the
+//! turn appends an entry for each event.
 //!
-//! Ground rules: rules belong to the [`Store`], as the libraries of functions belong to the server: FLUSHALL keeps them,
-//! snapshots and the log of changes carry them. Only a turn that holds every shard changes them. A turn that holds any
-//! shard holds the shards of all target streams too (`turn/locks.rs`), so an event and its entry are one atomic step.
+//! Ground rules: rules belong to the [`Store`] and not to a database. FLUSHALL keeps them;
+//! snapshots and the log of changes contain them. Only a turn that holds every shard changes them.
+//! A turn that holds any shard holds the shards of all target streams too (`turn/locks.rs`), so an
+//! event and its entry are one atomic step.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -19,7 +21,7 @@ use crate::keyspace::shard::Store;
 /// Name of the snapshot field that holds a rule. Redis ignores it.
 pub const FIELD: &str = "punctual-notify";
 
-/// What an entry says of the key's value after the event.
+/// The form in which an entry contains the key's value after the event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Payload {
     None,
@@ -124,7 +126,7 @@ impl Rule {
         out
     }
 
-    fn wants(&self, db: usize, class: Classes, key: &[u8]) -> bool {
+    fn selects(&self, db: usize, class: Classes, key: &[u8]) -> bool {
         self.db == db
             && self.classes.contains(class)
             && self
@@ -196,9 +198,9 @@ impl Rules {
         self.list.iter().find(|rule| *rule.name == *name)
     }
 
-    /// Returns the rules that want an event. Changes of a rule's stream are no events for any rule: their entries would be
-    /// changes again.
-    pub(crate) fn of<'r>(
+    /// Returns the rules that select an event. No rule selects an event of a target stream, because
+    /// its entry would change the stream and cause another event.
+    pub(crate) fn selecting<'r>(
         &'r self,
         db: usize,
         class: Classes,
@@ -206,7 +208,9 @@ impl Rules {
     ) -> impl Iterator<Item = &'r Arc<Rule>> {
         let fed = self.list.iter().any(|rule| rule.feeds(db, key));
         let rules = if fed { &[] } else { &self.list[..] };
-        rules.iter().filter(move |rule| rule.wants(db, class, key))
+        rules
+            .iter()
+            .filter(move |rule| rule.selects(db, class, key))
     }
 
     /// Shards of the target streams, ascending.
@@ -215,7 +219,7 @@ impl Rules {
     }
 }
 
-/// The rules, as the store has them.
+/// The current rules of a store.
 #[derive(Debug, Default)]
 pub(crate) struct Notify {
     /// Union of the rules' classes; none without rules. Turns read it whenever they lock a shard.
@@ -224,7 +228,7 @@ pub(crate) struct Notify {
 }
 
 impl Notify {
-    /// Returns the classes that some rule wants.
+    /// Returns the classes of events that at least one rule selects.
     #[inline]
     pub(crate) fn classes(&self) -> Classes {
         Classes::from_bits(self.classes.load(Ordering::SeqCst))
@@ -242,8 +246,8 @@ impl Notify {
 }
 
 impl Store {
-    /// Returns the rules of NOTIFY, each with its database and the command that creates it in RESP: the text of a snapshot's
-    /// [`FIELD`]. O(rules).
+    /// Returns the rules of NOTIFY, each with its database and the command that creates it in RESP:
+    /// the text of a snapshot's [`FIELD`]. O(rules).
     pub fn notify_rules(&self) -> Vec<Vec<u8>> {
         let text = |rule: &Arc<Rule>| {
             let mut text = format!("{} ", rule.db).into_bytes();
@@ -253,7 +257,8 @@ impl Store {
         self.notify.rules().iter().map(text).collect()
     }
 
-    /// See [`Turn::restore_notify_rule`](crate::Turn::restore_notify_rule). The caller holds every shard.
+    /// See [`Turn::restore_notify_rule`](crate::Turn::restore_notify_rule). The caller holds every
+    /// shard.
     pub(crate) fn restore_notify_rule(&self, text: &[u8]) -> Result<(), Error> {
         let damaged = || Error::fixed("ERR the rule of NOTIFY is damaged");
         let (db, command) = notify_rule_parts(text).ok_or_else(damaged)?;
@@ -283,7 +288,8 @@ impl Store {
         done
     }
 
-    /// Takes over the rules of a store that has been loaded in this one's place. The caller holds every shard.
+    /// Takes over the rules of `loaded`, a store that is about to replace this store's content. The
+    /// caller holds every shard.
     pub(crate) fn adopt_notify_rules(&self, loaded: &Self) {
         let list = loaded.notify.rules().list.clone();
         self.publish(&mut self.notify.rules.write(), list);
@@ -296,14 +302,15 @@ impl Store {
     }
 }
 
-/// Divides the text of a snapshot's [`FIELD`] into the rule's database and the command that creates it.
+/// Divides the text of a snapshot's [`FIELD`] into the rule's database and the command that creates
+/// it.
 fn notify_rule_parts(text: &[u8]) -> Option<(usize, &[u8])> {
     let space = text.iter().position(|&b| b == b' ')?;
     let db = std::str::from_utf8(&text[..space]).ok()?.parse().ok()?;
     Some((db, &text[space + 1..]))
 }
 
-/// Adds a rule, or replaces the one with its name.
+/// Adds a rule, or replaces the rule with the same name.
 pub(crate) fn set(rules: &mut Vec<Arc<Rule>>, rule: Rule) {
     match rules.binary_search_by(|other| other.name.cmp(&rule.name)) {
         Ok(at) => rules[at] = Arc::new(rule),

@@ -1,7 +1,15 @@
-//! The keyspace, split by the hash of the tables into shards, each behind a lock.
+//! The keyspace, split by the hash of the key names into shards, each behind a lock.
 //!
-//! Ground rules: only [`Turn`](crate::Turn) locks shards, several of them in ascending order. A shard's wake-up is written
-//! under its lock and may be read without it.
+//! The shard's number comes from bits of the hash that the hash tables do not use. Redis's hash
+//! slots ([`hash_slot`]) appear in replies only and have no relation to shards. An event loop owns
+//! some of the shards: it expires their keys. Any loop may run commands on any shard, under its
+//! lock.
+//!
+//! Ground rules: only a [`Turn`](crate::Turn) and the walk of a snapshot lock shards; a thread that
+//! needs several locks takes them in ascending order. A shard's *wake-up*, the time at which its
+//! loop must expire keys, is written under the shard's lock and may be read without it. Data that
+//! every loop reads lies on other cache lines than data that one loop often writes: a write to a
+//! shared line delays all cores.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -26,16 +34,17 @@ use crate::lock_order::{OrderedGuard, OrderedMutex, Rank};
 use crate::random::Draws;
 use crate::value::keyed;
 
-/// Hash slots of Redis Cluster.
+/// Number of hash slots of Redis Cluster.
 const SLOTS: usize = 16_384;
-/// Most shards of a keyspace.
+/// Maximum number of shards.
 const SHARDS_MAX: usize = 16_384;
-/// No wake-up is needed.
+/// The wake-up of a shard without deadlines.
 pub(crate) const NO_WAKEUP: u64 = u64::MAX;
 
 static CRC16: Crc<u16, Table<1>> = Crc::<u16, Table<1>>::new(&CRC_16_XMODEM);
 
-/// Returns Redis's hash slot of a key: CRC16 of the part in braces if there is one, else of the whole key.
+/// Returns Redis's hash slot of a key: CRC16 of the part in braces if there is one, else of the
+/// whole key.
 ///
 /// ```
 /// use punctual_store::hash_slot;
@@ -60,23 +69,23 @@ pub fn hash_slot(key: &[u8]) -> usize {
 pub struct Shard {
     /// By database number.
     pub dbs: Vec<Db>,
-    /// Watched keys.
+    /// Keys that clients watch (WATCH).
     pub(crate) watched: Watched,
     /// Clients that wait for keys.
     pub(crate) waiters: Waiters,
     /// Keys that clients may have cached.
     pub(crate) tracked: Tracked,
-    /// The last known wake-up of each database, side by side so that the earliest is found fast.
+    /// The last known wake-up of each database, by its number.
     wakeups: Vec<u64>,
-    /// The least of them.
+    /// The earliest of `wakeups`.
     earliest: u64,
     /// Keys that may be evicted next.
     pub(crate) candidates: Candidates,
-    /// Generator of random numbers.
+    /// Generator of random numbers for this shard's data structures.
     pub(crate) random: SmallRng,
 }
 
-/// Which databases' deadlines may have changed.
+/// The databases whose deadlines may have changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Touched {
     None,
@@ -90,8 +99,8 @@ impl Shard {
         self.dbs.iter().map(Db::room).sum()
     }
 
-    /// Returns a lower bound of the earliest deadline in any database, if it has changed since the last call. Only the
-    /// databases in `touched` may have changed.
+    /// Returns a lower bound of the earliest deadline in any database, if that bound has changed
+    /// since the last call. Looks only at the databases in `touched`.
     pub(crate) fn changed_wakeup(&mut self, touched: Touched) -> Option<u64> {
         let asked = match touched {
             Touched::None => 0..0,
@@ -121,19 +130,21 @@ pub(crate) struct Locked {
     pub(crate) shard: OrderedMutex<Shard>,
     /// Number of turns that wait for the shard.
     waiting: AtomicU32,
-    /// The walk of a snapshot holds the shard.
+    /// True while the walk of a snapshot holds the lock.
     walked: AtomicBool,
-    /// Blocks the thread for a time.
+    /// Blocks the thread for the given time.
     nap: fn(Duration),
 }
 
-/// Time for which a turn and a walk sleep to let each other go first.
+/// Time for which a turn or a walk sleeps while the other one uses the shard.
 pub(crate) const NAP: Duration = Duration::from_micros(20);
-/// Number of times that a walk sleeps at most, to let turns go first.
+/// Maximum number of naps that a walk takes before a step to let turns lock first.
 const NAPS: u32 = 16;
 
-/// A walk holds its shard most of the time, so it lets turns that wait go first. They sleep until the end of its step, some tens of
-/// microseconds, because the mutex would yield the processor, which costs a thread a time slice or more: milliseconds.
+/// The walk of a snapshot holds its shard most of the time, so it sleeps before a step while turns
+/// wait for the shard. A turn sleeps in short naps until the step has ended, some tens of
+/// microseconds. It does not wait in the mutex, which would yield the processor and could delay the
+/// thread by whole time slices, which are milliseconds.
 impl Locked {
     fn new(shard: Shard, nap: fn(Duration)) -> Self {
         Self {
@@ -144,13 +155,13 @@ impl Locked {
         }
     }
 
-    /// Locks the shard, for a turn that has found it locked.
+    /// Waits for the lock, for a turn whose attempt to take the lock has failed.
     #[cold]
     pub(crate) fn wait(&self) -> OrderedGuard<'_, Shard> {
         self.waiting(|| self.shard.lock())
     }
 
-    /// As [`Locked::wait`], but waits at most this long for other turns.
+    /// Same as [`Locked::wait`], but waits at most this long for other turns.
     #[cold]
     pub(crate) fn wait_for(&self, patience: Duration) -> Option<OrderedGuard<'_, Shard>> {
         self.waiting(|| self.shard.try_lock_for(patience))
@@ -180,7 +191,7 @@ impl Locked {
     }
 }
 
-/// Ends [`Locked::walked`], also in a panic.
+/// Resets [`Locked::walked`] when it is dropped, also during a panic.
 struct Walked<'l>(&'l AtomicBool);
 
 impl Drop for Walked<'_> {
@@ -198,58 +209,64 @@ impl Drop for Walked<'_> {
 /// ```
 pub struct Store {
     pub(crate) locked: Box<[Locked]>,
-    /// By shard: unix ms at which it must be polled; [`NO_WAKEUP`] if never. They seldom change and all loops read them, so
-    /// they lie apart from the locks.
+    /// Wake-up of each shard in unix ms; [`NO_WAKEUP`] if the shard has no deadlines. Wake-ups
+    /// seldom change and all loops read them, so they do not share cache lines with the locks.
     pub(crate) wakeups: Box<[AtomicU64]>,
-    /// By shard: bytes of free places for records, when the shard was last unlocked. Only while `counts_room` is set.
+    /// Bytes of free places for records in each shard when it was last unlocked. Turns update it
+    /// only while `counts_room` is set.
     pub(crate) rooms: Box<[AtomicU64]>,
-    /// Whether turns keep `rooms`.
+    /// Whether turns update `rooms`.
     pub(crate) counts_room: AtomicBool,
     databases: usize,
-    /// Whether the wheel expires due keys (DEBUG SET-ACTIVE-EXPIRE); otherwise only commands that meet them do.
+    /// Whether event loops expire due keys (DEBUG SET-ACTIVE-EXPIRE). If not, a due key expires
+    /// when a command looks it up.
     active_expire: AtomicBool,
     /// Whether RESTORE verifies checksums (DEBUG SET-SKIP-CHECKSUM-VALIDATION).
     checks_payloads: AtomicBool,
     /// Maximum length of a string (`proto-max-bulk-len`).
     string_max: AtomicU64,
     limits: RwLock<Limits>,
-    /// Number of times that the limits were set.
+    /// Number of calls that have set the limits, plus 1.
     limits_version: AtomicU64,
-    /// Last ticket of a waiter.
+    /// The last ticket that a waiter has got. Tickets order the waiters of a key.
     tickets: AtomicU64,
     /// Number of keys that clients wait for.
     waiting_keys: AtomicU64,
-    /// The shard that a turn which may lock in any order waits for; [`usize::MAX`] if there is none.
+    /// Number of the shard for which the growing turn waits
+    /// ([`Turn::pin_and_grow`](crate::Turn::pin_and_grow)); [`usize::MAX`] if it waits for no
+    /// shard.
     pub(crate) wanted: AtomicUsize,
-    /// Whether somebody reads the log of changes.
+    /// Whether the log of changes has a reader: an append-only file or a replica.
     pub(crate) logged: AtomicBool,
-    /// Number of the [`Writers`].
+    /// The [`Writers`], as a number.
     writers: AtomicU8,
-    /// Whether the sink is told each changed key.
+    /// Whether turns report each changed key to the sink.
     notes_changes: AtomicBool,
-    /// Totals of the keys that clients may have cached.
+    /// Totals and settings of client-side caching.
     pub(crate) tracking: Tracking,
-    /// Rules of NOTIFY.
+    /// Rules of NOTIFY, which append keyspace events to streams.
     pub(crate) notify: Notify,
-    /// Databases that were flushed before a snapshot had walked through them.
+    /// Flushed parts of databases whose snapshot has not reached their end.
     pub(crate) flushed_walks: Mutex<Vec<Db>>,
     /// Hash keys of all databases.
     pub(crate) hasher: RandomState,
-    /// Random numbers of commands.
+    /// Source of the random numbers of commands.
     pub(crate) draws: Draws,
-    /// Blocks the thread for a time.
+    /// Blocks the thread for the given time.
     pub(crate) nap: fn(Duration),
 }
 
-/// Turns that may write.
+/// The turns that may write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Writers {
-    /// Those of clients, and those that [replay](crate::Turn::replays) a log: the server is a primary.
+    /// Turns with commands of clients, and turns that [replay](crate::Turn::replays) a log: the
+    /// server is a primary.
     Clients,
-    /// Those that replay a log: the server is a replica.
+    /// Only turns that replay a log: the server is a read-only replica.
     Stream,
-    /// Both, on a replica that accepts writes. Its clients' keys expire without the primary.
+    /// Turns of both kinds, on a replica that accepts writes. Keys that its clients have written
+    /// expire without the primary.
     Both,
 }
 
@@ -257,18 +274,19 @@ impl Writers {
     const ALL: [Self; 3] = [Self::Clients, Self::Stream, Self::Both];
 }
 
-/// The fixed shape of a [`Store`], and what a store needs from the machine.
+/// The fixed sizes of a [`Store`], its seed and its function to sleep.
 #[derive(Clone, Copy)]
 pub struct StoreOptions {
     /// Number of shards, at least 1; a power of two is best.
     pub shards: usize,
     /// Number of databases, at least 1.
     pub databases: usize,
-    /// Seed of the store's random numbers and of the hash keys of its tables. Where clients choose
-    /// keys, the seed must be secret, and each server must have another one.
+    /// Seed of the store's random numbers and of the hash keys of its tables. If clients choose the
+    /// names of keys, the seed must be secret and different for each server; otherwise a client
+    /// could choose names whose hashes collide.
     pub seed: u64,
-    /// Blocks the thread for a time. Threads that wait for a shard call it, and the thread of a
-    /// snapshot.
+    /// Blocks the thread for the given time. Threads that wait for a shard and the thread of a
+    /// snapshot call it.
     pub nap: fn(Duration),
 }
 
@@ -293,7 +311,8 @@ impl Store {
         Self::with_hasher(options, hasher, random)
     }
 
-    /// Creates an empty keyspace that can take this one's place; see [`Turn::replace_all`](crate::Turn::replace_all).
+    /// Creates an empty keyspace of the same shape, which can be loaded and then put in the place
+    /// of this keyspace by [`Turn::replace_all`](crate::Turn::replace_all).
     pub fn beside(&self) -> Self {
         let options = StoreOptions {
             shards: self.shards(),
@@ -356,18 +375,18 @@ impl Store {
         }
     }
 
-    /// Number of shards.
+    /// Returns the number of shards.
     pub fn shards(&self) -> usize {
         self.locked.len()
     }
 
-    /// Whether no shard is locked at this moment.
+    /// Returns whether no shard is locked at this moment.
     pub fn is_unlocked(&self) -> bool {
         let mut all = self.locked.iter();
         all.all(|locked| locked.shard.try_lock().is_some())
     }
 
-    /// Number of databases.
+    /// Returns the number of databases.
     pub fn databases(&self) -> usize {
         self.databases
     }
@@ -387,19 +406,21 @@ impl Store {
         }
     }
 
-    /// Returns when shard `shard` must be polled next, in unix ms: a lower bound of its earliest deadline. `None` if it has no
+    /// Returns the wake-up of shard `shard` in unix ms: a lower bound of its earliest deadline, at
+    /// which [`Turn::expire`](crate::Turn::expire) must be called. `None` if the shard has no
     /// deadlines or active expiry is off. Takes no lock.
     pub fn next_wakeup(&self, shard: usize) -> Option<u64> {
         let at = self.wakeups[shard].load(Ordering::SeqCst);
         (at != NO_WAKEUP && self.active_expire()).then_some(at)
     }
 
-    /// Makes turns keep the figures of [`Turn::room`](crate::Turn::room), from the next time that they unlock a shard.
+    /// Makes turns update the figures of [`Turn::room`](crate::Turn::room) whenever they unlock a
+    /// shard.
     pub fn set_counts_room(&self, on: bool) {
         self.counts_room.store(on, Ordering::Relaxed);
     }
 
-    /// Returns whether there is a limit of memory (`maxmemory`): turns keep the figures of
+    /// Returns whether memory is limited (`maxmemory`), so that turns update the figures of
     /// [`Turn::room`](crate::Turn::room).
     pub(crate) fn is_limited(&self) -> bool {
         self.counts_room.load(Ordering::Relaxed)
@@ -410,7 +431,8 @@ impl Store {
         self.active_expire.load(Ordering::Relaxed)
     }
 
-    /// Turns active expiry on or off. While it is off, a due key expires when a command meets it.
+    /// Turns active expiry on or off. While active expiry is off, a due key expires when a command
+    /// looks it up.
     pub fn set_active_expire(&self, on: bool) {
         self.active_expire.store(on, Ordering::Relaxed);
     }
@@ -426,7 +448,8 @@ impl Store {
         self.limits_version.fetch_add(1, Ordering::Release);
     }
 
-    /// Returns the limits if they were set since `version`, which is 0 at first. Writes nothing that other threads read.
+    /// Returns the limits if they were set after the version `version`, and updates the version. A
+    /// caller begins with version 0. The call writes no memory that other threads read.
     pub fn changed_limits(&self, version: &mut u64) -> Option<Limits> {
         let now = self.limits_version.load(Ordering::Acquire);
         let before = std::mem::replace(version, now);
@@ -449,8 +472,9 @@ impl Store {
             .fetch_add(more.cast_unsigned(), Ordering::Relaxed);
     }
 
-    /// Sets the turns that may write, from the next time that turns lock a shard. A turn that holds every shard thus divides the
-    /// writes before from those after it. [`Turn::set_following`](crate::Turn::set_following) decides about deadlines.
+    /// Sets the turns that may write. A turn applies the setting when it next locks a shard, so a
+    /// caller that holds every shard separates the writes before the change from the writes after
+    /// it. [`Turn::set_following`](crate::Turn::set_following) decides whether keys fall due.
     pub fn set_writers(&self, writers: Writers) {
         self.writers.store(writers as u8, Ordering::SeqCst);
     }
@@ -461,7 +485,8 @@ impl Store {
         Writers::ALL[usize::from(self.writers.load(Ordering::SeqCst))]
     }
 
-    /// Makes the databases those of a replica before the first turn; see [`Turn::set_following`](crate::Turn::set_following).
+    /// Makes all databases databases of a replica, before the first turn; see
+    /// [`Turn::set_following`](crate::Turn::set_following).
     pub fn follow_from_start(&self) {
         for locked in &self.locked {
             let mut shard = locked.shard.lock();
@@ -469,13 +494,14 @@ impl Store {
         }
     }
 
-    /// Returns whether turns tell the sink each changed key while the log is read.
+    /// Returns whether turns report each changed key to the sink while the log has a reader.
     #[inline]
     pub fn notes_changes(&self) -> bool {
         self.notes_changes.load(Ordering::SeqCst)
     }
 
-    /// Makes turns tell the sink each changed key, from the next time that they lock a shard.
+    /// Makes turns report each changed key to [`Sink::changed`](crate::events::Sink::changed). A
+    /// turn applies the setting when it next locks a shard.
     pub fn set_notes_changes(&self, on: bool) {
         self.notes_changes.store(on, Ordering::SeqCst);
     }
@@ -500,7 +526,8 @@ impl Store {
         self.string_max.store(bytes, Ordering::Relaxed);
     }
 
-    /// Walks to the end of one flushed part of database `number`. No other thread uses that part.
+    /// Writes all records that the snapshot still needs from one flushed part of database `number`.
+    /// Returns `None` if there is no such part.
     pub(crate) fn walk_flushed(&self, number: usize, out: &mut Vec<u8>) -> Option<WalkStep> {
         let mut flushed = self.flushed_walks.lock();
         let at = flushed.iter().position(|db| db.walks(number))?;
@@ -516,7 +543,8 @@ impl Store {
         Some(all)
     }
 
-    /// Keeps a flushed database that a snapshot still needs; returns one that it does not need.
+    /// Keeps a flushed part of a database if a snapshot has not reached its end; otherwise returns
+    /// it.
     pub(crate) fn set_aside(&self, db: Db) -> Option<Db> {
         if db.has_walk() {
             self.flushed_walks.lock().push(db);

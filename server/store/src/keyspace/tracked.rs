@@ -1,13 +1,14 @@
-//! Which clients have read which keys of a shard, so that they may have cached them (CLIENT TRACKING). The shard's lock
-//! guards it.
+//! The table of a shard's keys that clients have read and may have cached (CLIENT TRACKING). The
+//! shard's lock guards the table.
 //!
-//! Keys are known by their names alone: as in Redis, a change of a key in one database invalidates the name in all of them. A
-//! reader is a number that its server never gives to another client (before 2^32 others have had one), so a client that goes
-//! away leaves its numbers where they are, until the keys change or leave the table.
+//! The table has names without databases: as in Redis, a change of a key in one database
+//! invalidates the name in all databases. A *reader* is a number that the server gives to a client
+//! in tracking mode. The server gives a number to another client only after 2^32 others, so the
+//! numbers of a disconnected client may stay in the table until the keys change or leave the table.
 //!
-//! The readers of a key are the bits of 64-bit words, each with its place: numbers that were given one after the other
-//! share words, so a key that a thousand clients have read takes 256 bytes, and one with a single reader nothing beside
-//! its entry.
+//! The readers of a key are bits of 64-bit words, and each word is stored with its place.
+//! Consecutive numbers share words, so a key that a thousand clients have read takes about 256
+//! bytes, and a key with one reader takes only its entry.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -32,7 +33,8 @@ struct Word {
 pub struct Readers(SmallVec<[Word; 1]>);
 
 impl Readers {
-    /// Adds a number. Returns false if it is there already. O(log words) if its word is there.
+    /// Adds a number. Returns false if the set contains it already. O(log words) if the set
+    /// contains a number of the same word, else O(words).
     fn add(&mut self, number: u32) -> bool {
         let (place, bit) = (number / 64, 1 << (number % 64));
         match self.0.binary_search_by_key(&place, |word| word.place) {
@@ -60,23 +62,25 @@ impl Readers {
         })
     }
 
-    /// Returns how many there are.
+    /// Returns the number of readers.
     pub fn len(&self) -> usize {
         self.0.iter().map(|w| w.bits.count_ones() as usize).sum()
     }
 
-    /// Returns whether there are none.
+    /// Returns whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// Totals of the remembered keys of all shards, and whether changes of all keys are broadcast.
+/// Totals of the tables of all shards, and settings of the tables.
 #[derive(Debug, Default)]
 pub(crate) struct Tracking {
-    /// A client tracks prefixes, so the sink receives every changed key.
+    /// A client tracks prefixes (BCAST), so the sink receives every changed key.
     pub(crate) broadcasts: AtomicBool,
+    /// Number of keys in all tables.
     pub(crate) keys: AtomicU64,
+    /// Number of pairs of a key and a reader in all tables.
     pub(crate) items: AtomicU64,
     /// Maximum number of keys (`tracking-table-max-keys`); 0: no limit.
     pub(crate) keys_max: AtomicU64,
@@ -108,16 +112,16 @@ struct Entry {
     readers: Readers,
 }
 
-/// The remembered keys of a shard.
+/// The table of one shard.
 #[derive(Default)]
 pub(crate) struct Tracked {
     index: HashTable,
     entries: Pages<Entry>,
-    /// Number of readers of all keys.
+    /// Number of pairs of a key and a reader.
     items: usize,
 }
 
-/// What a call has added to the table.
+/// Numbers of keys, and of pairs of a key and a reader, that a call has added to the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Added {
     pub(crate) keys: u64,
@@ -125,7 +129,7 @@ pub(crate) struct Added {
 }
 
 impl Tracked {
-    /// Returns whether any key is remembered.
+    /// Returns whether the table has any key.
     #[inline]
     pub(crate) fn any(&self) -> bool {
         !self.entries.is_empty()
@@ -136,7 +140,8 @@ impl Tracked {
         self.index.find(hash, is)
     }
 
-    /// Fetches the cache lines that look-ups of these hashes will need, each in its table, side by side. Changes nothing.
+    /// Loads the cache lines that look-ups of these hashes will need, each in its table, so that
+    /// the cache misses overlap.
     pub(crate) fn warm(names: &[(&Self, Hash)]) {
         // The sums keep the loads alive.
         let lines = |sum, (table, hash): &(&Self, Hash)| sum ^ table.index.warm(*hash);
@@ -155,7 +160,7 @@ impl Tracked {
         );
     }
 
-    /// Remembers that a client has read a key. O(length of the name).
+    /// Adds a reader to a key, and the key to the table if necessary. O(length of the name).
     pub(crate) fn remember(&mut self, hash: Hash, key: &[u8], reader: u32) -> Added {
         let found = self.find(hash, key);
         let keys = u64::from(found.is_none());
@@ -190,14 +195,14 @@ impl Tracked {
 
     fn remove(&mut self, at: u32) -> Option<(Box<[u8]>, Readers)> {
         let entries = &self.entries;
-        let of = entries.get(at)?.hash.place;
-        self.index.remove(of, at, |i| place(entries, i));
+        let key_place = entries.get(at)?.hash.place;
+        self.index.remove(key_place, at, |i| place(entries, i));
         let entry = self.entries.remove(at)?;
         self.items -= entry.readers.len();
         Some((entry.name, entry.readers))
     }
 
-    /// Returns the number of keys, and that of their readers. O(1).
+    /// Returns the number of keys and the number of pairs of a key and a reader. O(1).
     pub(crate) fn totals(&self) -> (usize, usize) {
         (self.entries.len(), self.items)
     }

@@ -1,6 +1,17 @@
-//! Clients that wait for keys of a shard: the queues behind BLPOP and the other blocking commands.
+//! Queues of clients that wait for keys of a shard, for BLPOP and the other blocking commands.
 //!
-//! The shard's lock guards the queues. A waiter ends once: the thread that [claims](Waiter::claim) it answers it.
+//! A *waiter* is a blocking command that has found nothing, with its client. It joins the queue of
+//! each of its keys under the locks under which it has run, so no push can come between. A change
+//! that may serve a waiter makes the key *ready*. When the command that made the change has ended
+//! (in a transaction, when the whole transaction has ended), its event loop runs the waiting
+//! commands again, in the order of their tickets, whichever loops their clients are on
+//! (`turn/waiters.rs`).
+//!
+//! Ground rules: the shard's lock guards the queues. A wait ends once: the first thread that
+//! [claims](Waiter::claim) the waiter answers the client, because it serves the waiter, because the
+//! time is over, or because the client was unblocked or disconnected. Before the claim,
+//! [`WaitCondition`] decides whether the key's value serves the waiter. A waiter whose deadline has
+//! passed is not served, even if its loop has not ended the wait yet.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -16,44 +27,47 @@ use crate::value::Value;
 use crate::value::content::Facts;
 use crate::value::stream::{Id, Stream};
 
-/// What a command waits for.
+/// The condition that ends a command's wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wants {
-    /// A list of at least this number of elements.
+pub enum WaitCondition {
+    /// The key is a list of at least this number of elements.
     List(usize),
-    /// A sorted set.
+    /// The key is a sorted set.
     Zset,
-    /// An entry of a stream behind the ID that belongs to its key.
+    /// The stream has an entry with a greater ID than the command gives for its key. There is one
+    /// ID for each key, in the order of the keys.
     Entries(Box<[Id]>),
-    /// An entry of a stream that the consumer group of this name has not read, or whose lease has ended, or that has been idle for
-    /// this number of ms.
+    /// The stream has an entry for a reader of the consumer group of this name: the group has not
+    /// read the entry, or the entry's lease has ended, or the entry has been idle for this number
+    /// of ms.
     Group(Box<[u8]>, Option<u64>),
-    /// A job of a queue.
+    /// The queue of jobs has a job that can be taken.
     Jobs,
-    /// Nothing in the keyspace: the server ends the wait.
+    /// No key ends the wait; the server does.
     Nothing,
 }
 
-/// What a changed key means for a waiter: run the command again, or end the wait with an error.
+/// Result of a changed key for a waiter: the command runs again, or the wait ends with an error.
 pub(crate) type Outcome = Result<(), Error>;
 
 const STREAM_GONE: Error = Error::fixed("UNBLOCKED the stream key no longer exists");
 const GROUP_GONE: Error =
     Error::fixed("NOGROUP the consumer group this client was blocked on no longer exists");
 
-impl Wants {
-    /// Returns what `value` means for the command, or `None` if it must wait on. `ids` are those of the command's IDs that
-    /// belong to the key.
+impl WaitCondition {
+    /// Returns the outcome of the key's value `value`, or `None` if the command must go on waiting.
+    /// `has_entry_after` compares the IDs of [`WaitCondition::Entries`] that belong to the key with
+    /// a stream.
     fn outcome(
         &self,
         value: Option<&Value>,
         now: Now,
-        ids: impl Fn(&[Id], &Stream) -> bool,
+        has_entry_after: impl Fn(&[Id], &Stream) -> bool,
     ) -> Option<Outcome> {
         let served = match (self, value) {
             (Self::List(len), Some(Value::List(list))) => list.len() >= *len,
             (Self::Zset, Some(Value::Zset(_))) => true,
-            (Self::Entries(after), Some(Value::Stream(stream))) => ids(after, stream),
+            (Self::Entries(after), Some(Value::Stream(stream))) => has_entry_after(after, stream),
             (Self::Group(name, idle), Some(Value::Stream(stream))) => match stream.group(name) {
                 Some(group) => {
                     stream.shows_after(group.last_id, now)
@@ -72,30 +86,36 @@ impl Wants {
         matches!(self, Self::Group(..))
     }
 
-    /// Returns whether a key that does not serve one waiter does not serve another one with the same wants.
+    /// Returns whether a value that does not serve one waiter with this condition serves no other
+    /// waiter with an equal condition either.
     const fn is_shared(&self) -> bool {
         matches!(self, Self::List(_) | Self::Group(..) | Self::Jobs)
     }
 }
 
-/// What a blocking command waits for after it has found nothing.
+/// The wait of a blocking command that has found nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// What it waits for.
-    pub wants: Wants,
-    /// The arguments that are its keys.
+    /// Condition that ends the wait.
+    pub condition: WaitCondition,
+    /// Positions of the keys among the command's arguments.
     pub keys: Range<usize>,
-    /// End of the wait in unix ms; `None`: no end.
+    /// End of the wait in unix ms; `None` for a wait without a timeout.
     pub deadline_ms: Option<u64>,
-    /// Arguments that must be others when the command runs again: their positions and new texts.
+    /// Arguments that are replaced before the command runs again, such as the ID `$`, which means
+    /// the last entry at the beginning of the wait: positions and new texts.
     pub resolved: Vec<(usize, Vec<u8>)>,
 }
 
 impl Wait {
     /// Creates a wait of a command whose arguments stay as they are.
-    pub const fn new(wants: Wants, keys: Range<usize>, deadline_ms: Option<u64>) -> Self {
+    pub const fn new(
+        condition: WaitCondition,
+        keys: Range<usize>,
+        deadline_ms: Option<u64>,
+    ) -> Self {
         Self {
-            wants,
+            condition,
             keys,
             deadline_ms,
             resolved: Vec::new(),
@@ -119,14 +139,14 @@ impl Wait {
     }
 }
 
-/// The client and command that wait, as the server knows them. The store only hands it back.
+/// The server's numbers of the waiting client and its command. The store does not interpret them.
 #[derive(Clone, Copy, Debug)]
 pub struct WaiterId {
     /// Number of the client.
     pub client: u64,
     /// Event loop of the client.
     pub loop_number: usize,
-    /// Place of its connection in that loop.
+    /// Slot of the client's connection in that loop.
     pub slot: usize,
     /// Number of the command in the server's table.
     pub entry: usize,
@@ -136,16 +156,16 @@ pub struct WaiterId {
     pub nanos: u64,
 }
 
-/// The state of a client when it begins to wait.
+/// The client's state that the command needs when it runs again.
 #[derive(Clone, Copy, Debug)]
 pub struct WaitingClient {
-    /// Its database.
+    /// Number of its database.
     pub db: usize,
     /// Whether its reads count as uses.
     pub touch: bool,
     /// Protocol of its replies.
     pub protocol: Protocol,
-    /// Client and command.
+    /// The server's numbers of client and command.
     pub id: WaiterId,
 }
 
@@ -157,12 +177,13 @@ pub struct Waiter {
     wait: Wait,
     client: WaitingClient,
     ended: AtomicBool,
-    /// It is in the queues of its keys.
+    /// Whether the waiter may be in the queues of its keys.
     queued: AtomicBool,
 }
 
 impl Waiter {
-    /// Creates a waiter that is about to join the queues of its keys. Tickets grow with time.
+    /// Creates a waiter that is about to join the queues of its keys. A later waiter must have a
+    /// greater ticket.
     pub(crate) fn new(ticket: u64, args: OwnedArgs, wait: Wait, client: &WaitingClient) -> Self {
         Self {
             ticket,
@@ -174,17 +195,18 @@ impl Waiter {
         }
     }
 
-    /// Creates a waiter of a server's command, which is in no queue. It has no timeout, and CLIENT UNBLOCK leaves it.
+    /// Creates a waiter that waits for no key, for commands such as MIGRATE and SHUTDOWN. It is in
+    /// no queue, has no timeout, and CLIENT UNBLOCK does not end it.
     pub fn without_keys(args: OwnedArgs, client: &WaitingClient) -> Self {
-        let wait = Wait::new(Wants::Nothing, 0..0, None);
+        let wait = Wait::new(WaitCondition::Nothing, 0..0, None);
         let waiter = Self::new(0, args, wait, client);
         waiter.set_unqueued();
         waiter
     }
 
-    /// Returns whether it waits for keys.
+    /// Returns whether the command waits for keys.
     pub fn has_keys(&self) -> bool {
-        self.wait.wants != Wants::Nothing
+        self.wait.condition != WaitCondition::Nothing
     }
 
     /// Ends the wait. Returns true for the first caller, which must answer the client.
@@ -192,66 +214,68 @@ impl Waiter {
         !self.ended.swap(true, Ordering::AcqRel)
     }
 
-    /// Returns whether a thread has claimed it.
+    /// Returns whether a thread has claimed the waiter.
     pub fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// Returns whether it may still be in the queues of its keys; see [`Turn::stop_waiting`](crate::Turn::stop_waiting).
+    /// Returns whether the waiter may still be in the queues of its keys; see
+    /// [`Turn::stop_waiting`](crate::Turn::stop_waiting).
     pub fn is_queued(&self) -> bool {
         self.queued.load(Ordering::Acquire)
     }
 
-    /// Notes that it has left the queues of its keys.
+    /// Notes that the waiter has left the queues of its keys.
     pub(crate) fn set_unqueued(&self) {
         self.queued.store(false, Ordering::Release);
     }
 
-    /// End of the wait in unix ms.
+    /// Returns the end of the wait in unix ms.
     pub fn deadline_ms(&self) -> Option<u64> {
         self.wait.deadline_ms
     }
 
-    /// Client and command.
+    /// Returns the server's numbers of client and command.
     pub fn id(&self) -> &WaiterId {
         &self.client.id
     }
 
-    /// State of the client when it began to wait.
+    /// Returns the state of the client when it began to wait.
     pub(crate) fn client(&self) -> &WaitingClient {
         &self.client
     }
 
-    /// Arguments of the command.
+    /// Returns the arguments of the command.
     pub fn args(&self) -> &OwnedArgs {
         &self.args
     }
 
-    /// Protocol of the reply.
+    /// Returns the protocol of the reply.
     pub fn protocol(&self) -> Protocol {
         self.client.protocol
     }
 
-    /// Number that orders the waiters of a key.
+    /// Returns the number that orders the waiters of a key.
     pub(crate) fn ticket(&self) -> u64 {
         self.ticket
     }
 
-    /// Keys that it waits for.
+    /// Returns the keys for which the command waits.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &[u8]> + Clone {
         let Range { start, end } = self.wait.keys;
         self.args.as_args().skip(start).take(end - start).iter()
     }
 
-    /// Returns what `value`, that of `key`, means for the command, or `None` if it must wait on.
+    /// Returns the outcome of `value`, the value of `key`, or `None` if the command must go on
+    /// waiting.
     fn outcome(&self, key: &[u8], value: Option<&Value>, now: Now) -> Option<Outcome> {
-        self.wait.wants.outcome(value, now, |ids, stream| {
-            let mut of_key = self.keys().zip(ids).filter(|(other, _)| *other == key);
-            of_key.any(|(_, id)| stream.shows_after(*id, now))
+        self.wait.condition.outcome(value, now, |ids, stream| {
+            let mut ids_of_key = self.keys().zip(ids).filter(|(other, _)| *other == key);
+            ids_of_key.any(|(_, id)| stream.shows_after(*id, now))
         })
     }
 
-    fn is_late(&self, now: Now) -> bool {
+    fn has_timed_out(&self, now: Now) -> bool {
         self.wait.deadline_ms.is_some_and(|at| now.is_due(at))
     }
 }
@@ -260,15 +284,17 @@ impl Waiter {
 #[derive(Default)]
 struct Queue {
     waiters: BTreeMap<u64, Arc<Waiter>>,
-    /// Number of those that wait for a consumer group, whose end ends the wait.
+    /// Number of waiters for a consumer group. Their wait also ends when the group or the key is
+    /// removed.
     groups: usize,
     /// The key is on some turn's list of ready keys.
     ready: bool,
 }
 
-/// The queues of a shard.
+/// The queues of one shard.
 pub(crate) struct Waiters {
-    /// By database number; grows on demand. No queue is empty.
+    /// Queues by database number and key. A key without waiters is not in the map. The vector grows
+    /// on demand.
     dbs: Vec<HashMap<Box<[u8]>, Queue, ahash::RandomState>>,
     /// Number of queues in all databases.
     keys: usize,
@@ -277,7 +303,7 @@ pub(crate) struct Waiters {
 }
 
 impl Waiters {
-    /// Creates empty maps with these hash keys.
+    /// Creates an empty set of queues whose maps use these hash keys.
     pub(crate) const fn new(hasher: ahash::RandomState) -> Self {
         Self {
             dbs: Vec::new(),
@@ -309,20 +335,21 @@ impl Waiters {
             self.keys += 1;
         }
         let queue = queues.get_mut(key).expect("inserted above");
-        let of_group = waiter.wait.wants.is_group();
+        let of_group = waiter.wait.condition.is_group();
         if queue.waiters.insert(waiter.ticket, waiter).is_none() {
             queue.groups += usize::from(of_group);
         }
         new
     }
 
-    /// Removes a waiter from a key's queue. Returns true if the queue has become empty and is gone.
+    /// Removes a waiter from a key's queue. Returns true if the queue has become empty and was
+    /// removed.
     pub(crate) fn remove(&mut self, db: usize, key: &[u8], ticket: u64) -> bool {
         let Some(queue) = self.queue(db, key) else {
             return false;
         };
         let removed = queue.waiters.remove(&ticket);
-        queue.groups -= usize::from(removed.is_some_and(|w| w.wait.wants.is_group()));
+        queue.groups -= usize::from(removed.is_some_and(|w| w.wait.condition.is_group()));
         let empty = queue.waiters.is_empty();
         if empty {
             self.dbs[db].remove(key);
@@ -334,8 +361,8 @@ impl Waiters {
         empty
     }
 
-    /// Notes a key as ready if clients wait for it and its value may serve them, or end their wait. Returns true if it was
-    /// not noted before.
+    /// Notes a key as ready if clients wait for it and its value may serve them or end their wait.
+    /// Returns true if the key was not ready before, so that the caller must add it to its list.
     pub(crate) fn note_ready(&mut self, db: usize, key: &[u8], part: &Db) -> bool {
         let Some(queue) = self.queue(db, key) else {
             return false;
@@ -345,7 +372,8 @@ impl Waiters {
         ready && !std::mem::replace(&mut queue.ready, true)
     }
 
-    /// Notes all keys of a database that have become ready; `part` is its new content.
+    /// Notes the ready keys of a database whose whole content is new. Returns the keys that were
+    /// not ready before. `part` is the new content.
     pub(crate) fn note_all_ready(&mut self, db: usize, part: &Db) -> Vec<Box<[u8]>> {
         let mut keys: Vec<Box<[u8]>> = match self.dbs.get(db) {
             None => Vec::new(),
@@ -355,7 +383,8 @@ impl Waiters {
         keys
     }
 
-    /// Returns the next waiter of a key behind `ticket` for which `value`, that of the key, means something at `now`.
+    /// Returns the first waiter of a key after `ticket` that `value`, the value of the key, serves
+    /// or whose wait it ends.
     pub(crate) fn next(
         &self,
         db: usize,
@@ -365,30 +394,32 @@ impl Waiters {
         now: Now,
     ) -> Option<(Arc<Waiter>, Outcome)> {
         let queue = self.dbs.get(db)?.get(key)?;
-        // Many workers wait for the same group or queue: the second need not look.
-        let mut unserved: Option<&Wants> = None;
+        // Many workers may wait for the same group or queue, so a condition that was not met is not
+        // evaluated again.
+        let mut unserved: Option<&WaitCondition> = None;
         for (_, waiter) in queue.waiters.range(ticket + 1..) {
-            let wants = &waiter.wait.wants;
-            if waiter.has_ended() || waiter.is_late(now) || unserved == Some(wants) {
+            let condition = &waiter.wait.condition;
+            if waiter.has_ended() || waiter.has_timed_out(now) || unserved == Some(condition) {
                 continue;
             }
             match waiter.outcome(key, value, now) {
                 Some(outcome) => return Some((Arc::clone(waiter), outcome)),
-                None if wants.is_shared() => unserved = Some(wants),
+                None if condition.is_shared() => unserved = Some(condition),
                 None => {}
             }
         }
         None
     }
 
-    /// Returns the groups and idle times for which readers of a key wait that claim entries.
+    /// Returns group and idle time in ms of each waiting reader that claims idle entries of a
+    /// stream.
     pub(crate) fn claims(&self, db: usize, key: &[u8], now: Now) -> Vec<(Box<[u8]>, u64)> {
         let queue = self.dbs.get(db).and_then(|queues| queues.get(key));
         let waiters = queue.into_iter().flat_map(|queue| queue.waiters.values());
         waiters
-            .filter(|waiter| !waiter.has_ended() && !waiter.is_late(now))
-            .filter_map(|waiter| match &waiter.wait.wants {
-                Wants::Group(group, Some(idle)) => Some((group.clone(), *idle)),
+            .filter(|waiter| !waiter.has_ended() && !waiter.has_timed_out(now))
+            .filter_map(|waiter| match &waiter.wait.condition {
+                WaitCondition::Group(group, Some(idle)) => Some((group.clone(), *idle)),
                 _ => None,
             })
             .collect()

@@ -1,4 +1,20 @@
-//! A snapshot's walk through one database.
+//! A snapshot's *walk* through one database of one shard: the walk writes the records in index
+//! order, some tens of kilobytes a step, and other commands run between the steps.
+//!
+//! The snapshot shows the keyspace at the instant at which it began:
+//!
+//! - Before a record that the walk has not reached changes, moves or is removed, the walk writes it
+//!   *early* ([`Walk::before_change`]). A record that is added later is marked, and the walk skips
+//!   it.
+//! - A record with a large value is *opened* instead: the walk notes its key, its deadline and its
+//!   number of elements. From then on the collection itself keeps the old state of elements that
+//!   change (`value/content.rs`), and the walk writes the record in steps.
+//! - If an opened record is removed or gets another value, the walk takes over the old value and
+//!   drops it at its end.
+//!
+//! Ground rules: every change of a record goes through [`Db`](crate::keyspace::db::Db), which calls
+//! the walk first. A walk costs one bit a record, and the bytes of early records until the
+//! snapshot's thread fetches them.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +28,14 @@ use crate::unwritten::Unwritten;
 use crate::value::content::millis;
 use crate::value::{SETTINGS_FIELD, Value};
 
-/// Bytes of records that one step writes while the shard is locked: some tens of microseconds. In tests only a few records,
-/// so that much happens between two steps.
+/// Bytes of records that one step writes while the shard is locked, which takes some tens of
+/// microseconds. In tests a step writes only a few records, so that many commands run between two
+/// steps.
 pub(crate) const SLICE_BYTES: usize = if cfg!(test) { 60 } else { 32 << 10 };
 /// Number of indices that one step visits, free ones included.
 const SLICE_INDICES: u32 = 4_096;
 
-/// Format of the records.
+/// Options of the encoding of records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Format {
     /// Compress long strings (`rdbcompression`).
@@ -32,13 +49,14 @@ pub(crate) struct WalkStep {
     /// Bytes of records that were written early.
     pub(crate) early_bytes: usize,
     pub(crate) ended: bool,
-    /// A value that is not needed any more. The caller drops it without a lock.
+    /// A value that only the walk still needed. The caller drops it after it has unlocked the
+    /// shard.
     pub(crate) spent: Option<Value>,
 }
 
-/// A record with a large value that is walked through in steps.
+/// A record with a large value that the walk writes in steps.
 struct Opened {
-    /// The start of the record.
+    /// Encoded key, deadline and number of elements.
     start: Vec<u8>,
     kind: Kind,
     place: Place,
@@ -48,17 +66,15 @@ struct Opened {
 enum Place {
     /// In the database.
     Record,
-    /// Here, since the record was removed or got another value.
+    /// In the walk, because the record was removed or got another value.
     Kept(Value),
-    /// Nowhere: this is the rest of the record.
+    /// The value has moved to another shard or database. The rest of its record is encoded here.
     Written(Vec<u8>),
 }
 
 /// Progress of a snapshot in one database.
 ///
-/// A small record is written in one step, or early. A large one is *opened* when the walk reaches it, or before it changes. From
-/// then on the value keeps what the walk needs (`value/content.rs`), and the record is written in steps when its turn comes, even
-/// if it is removed from the database meanwhile.
+/// The module's documentation describes early and opened records.
 pub(crate) struct Walk {
     /// Number of the database when the snapshot began.
     pub(crate) number: usize,
@@ -67,9 +83,9 @@ pub(crate) struct Walk {
     /// Records that were written early.
     early: Vec<u8>,
     early_keys: usize,
-    /// Opened records whose turn has not come.
+    /// Opened records that the walk has not reached.
     opened: BTreeMap<Id, Opened>,
-    /// Opened records whose values left them before their turn.
+    /// Opened records whose values left the database before the walk reached them.
     displaced: Vec<Opened>,
     /// The record that is being written.
     current: Option<(Id, Opened)>,
@@ -105,14 +121,16 @@ impl Walk {
         }
     }
 
-    /// Takes over the value of a removed record, or a replaced value, if it is still needed. Leaves an empty string.
+    /// Takes over the value of a removed record, or a replaced value, if it is still needed. Leaves
+    /// an empty string.
     pub(crate) fn keep(&mut self, id: Id, value: &mut Value) {
         self.displace(id, |_, _| {
             Place::Kept(std::mem::replace(value, Value::string(b"")))
         });
     }
 
-    /// Writes the rest of an opened record at once, because its value moves to another database or shard. O(bytes).
+    /// Writes the rest of an opened record at once, because its value moves to another database or
+    /// shard. O(bytes).
     pub(crate) fn finish(&mut self, id: Id, value: &mut Value) {
         self.displace(id, |encoder, kind| {
             let (content, mut rest) = (value.content_mut(), Vec::new());
@@ -142,7 +160,8 @@ impl Walk {
         self.unwritten.remove(id);
     }
 
-    /// Appends the records that were written early, and those of one slice.
+    /// Appends the records that were written early, and then up to [`SLICE_BYTES`] of the records
+    /// that are next in index order.
     pub(crate) fn step(&mut self, records: &mut Pages<Record>, out: &mut Vec<u8>) -> WalkStep {
         let mut step = WalkStep::default();
         let full = out.len() + SLICE_BYTES;
@@ -168,7 +187,7 @@ impl Walk {
                     return step;
                 }
             }
-            // Between two records.
+            // No record is half written here, so early records may follow.
             if !self.early.is_empty() {
                 step.early_bytes += self.early.len();
                 out.append(&mut self.early);
@@ -207,7 +226,7 @@ impl Walk {
         self.current = Some((id, opened));
     }
 
-    /// Ends the walks of opened values, because the snapshot is not wanted any more.
+    /// Ends the walks through opened values, because the snapshot was abandoned.
     pub(crate) fn abandon(&mut self, records: &mut Pages<Record>) {
         let current = self.current.take().map(|(id, _)| id);
         for id in std::mem::take(&mut self.opened).into_keys().chain(current) {

@@ -1,4 +1,6 @@
-//! Which clients watch which keys of a shard (WATCH). The shard's lock guards it.
+//! The table of a shard's watched keys and the clients that watch them (WATCH). The shard's lock
+//! guards the table. A commit raises the flags of a key's watchers; EXEC reads its client's flag
+//! without a lock.
 
 use std::collections::HashMap;
 use std::collections::btree_map::{BTreeMap, Entry};
@@ -8,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::keyspace::db::Db;
 use crate::time::Now;
 
-/// One client's flag for all keys that it watches: raised when one of them changes.
+/// The flag of one client. It is raised when one of the keys that the client watches changes.
 #[derive(Debug)]
 pub struct WatchFlag {
     client: u64,
@@ -44,7 +46,8 @@ pub type WatchedKey = (usize, Box<[u8]>);
 
 struct Watcher {
     flag: Arc<WatchFlag>,
-    /// The key was due but not yet removed when the watch began: its removal is no change.
+    /// The key was due but not yet removed when the watch began, so its removal does not count as a
+    /// change.
     was_due: bool,
 }
 
@@ -53,16 +56,17 @@ type Watchers = BTreeMap<u64, Watcher>;
 
 /// The watched keys of a shard.
 pub(crate) struct Watched {
-    /// By database number; grows on demand. No key has an empty set of watchers.
+    /// Watchers by database number and key. A key without watchers is not in the map. The vector
+    /// grows on demand.
     dbs: Vec<HashMap<Box<[u8]>, Watchers, ahash::RandomState>>,
-    /// Number of watches in all databases.
+    /// Number of pairs of a key and a watching client, in all databases.
     count: usize,
     /// Hash keys of the maps.
     hasher: ahash::RandomState,
 }
 
 impl Watched {
-    /// Creates empty maps with these hash keys.
+    /// Creates an empty table whose maps use these hash keys.
     pub(crate) const fn new(hasher: ahash::RandomState) -> Self {
         Self {
             dbs: Vec::new(),
@@ -76,7 +80,7 @@ impl Watched {
         self.count > 0
     }
 
-    /// Returns the number of watches.
+    /// Returns the number of pairs of a key and a watching client.
     pub(crate) const fn count(&self) -> usize {
         self.count
     }
@@ -136,8 +140,8 @@ impl Watched {
         }
     }
 
-    /// Raises the flags for a database whose keys are about to be replaced by those of `new`, or removed.
-    /// O(watched keys).
+    /// Raises the flags of the watchers of database `db` before all keys of `old` are replaced by
+    /// the keys of `new`, or removed if `new` is `None`. O(watches of `db`).
     pub(crate) fn db_replaced(&mut self, db: usize, old: &Db, new: Option<&Db>, now: Now) {
         let Some(keys) = self.dbs.get_mut(db) else {
             return;

@@ -1,13 +1,17 @@
 //! Snapshots: the keyspace at one instant, while writes go on.
 //!
-//! A snapshot begins with every shard locked for a moment: from then on each database has a *walk* that goes through
-//! its records in index order, a few at a time, under the shard's lock. Before a record changes, moves or is removed that the
-//! walk has not reached, the walk writes it *early*. Records that are added after the snapshot began are marked, and the
-//! walk skips them. So the snapshot is the keyspace of its instant, each record is written once, and the extra memory is
-//! one bit a record and the early records until they are fetched.
+//! A snapshot begins with every shard locked for a moment. From then on each database of a shard
+//! has a *walk* (`keyspace/walk.rs`), which encodes the records in index order, some tens of
+//! kilobytes at a time, under the shard's lock. Before a record that the walk has not reached
+//! changes, moves or is removed, the walk encodes it *early*. The walk skips records that are added
+//! after the snapshot began. So the snapshot shows the keyspace at its instant, and each record is
+//! encoded once. The extra memory is one bit a record, and the early records until the snapshot's
+//! thread fetches them. Values with many elements are encoded in several steps.
 //!
-//! Ground rules: every change of a record goes through `Db`, which calls its walk *before* the change. A flushed database
-//! is set aside with its walk (`Store::set_aside`), which continues there without a lock.
+//! Ground rules: every change of a record goes through `Db`, which calls its walk *before* the
+//! change. There is at most one snapshot at a time. A flushed database is kept with its walk until
+//! the walk has ended (`Store::set_aside`); no lock is needed for it. Turns have priority: a walk
+//! sleeps while a turn waits for its shard, and for a moment after each `STEPS` steps.
 
 #[cfg(test)]
 mod tests;
@@ -20,8 +24,9 @@ pub use crate::keyspace::walk::Format;
 use crate::keyspace::walk::{Walk, WalkStep};
 use crate::turn::Turn;
 
-/// Number of steps of a walk, about a millisecond, after which its thread sleeps for a moment. An event loop on the same
-/// processor would otherwise wait until the end of the thread's time slice, several milliseconds.
+/// Number of steps, about a millisecond of work, after which the snapshot's thread sleeps for a
+/// moment. Otherwise an event loop on the same processor would wait until the end of the thread's
+/// time slice, which is several milliseconds.
 const STEPS: u32 = 16;
 
 /// A running snapshot. The caller must take it to its end, or [abandon](Snapshot::abandon) it.
@@ -42,24 +47,24 @@ const STEPS: u32 = 16;
 /// }
 /// ```
 ///
-/// The default is a snapshot of nothing.
+/// The default is a snapshot of an empty keyspace.
 #[derive(Debug, Default)]
 pub struct Snapshot {
     /// Number of keys and of deadlines of each database that has keys, over all shards.
     sizes: BTreeMap<usize, (usize, usize)>,
-    /// Databases and shards with records left; the last one is next.
+    /// Databases and shards that have records left; the last pair is next.
     left: Vec<(usize, usize)>,
     written: usize,
     steps: u32,
     early_bytes: usize,
     field_deadlines: bool,
-    /// Rules of NOTIFY at its instant.
+    /// Rules of NOTIFY at the snapshot's instant.
     notify_rules: Vec<Vec<u8>>,
 }
 
 impl Snapshot {
-    /// Begins a snapshot of the keyspace at this instant. There must be no other snapshot. Locks every shard for a time of
-    /// O(databases · shards) and one bit a record.
+    /// Begins a snapshot of the keyspace at this instant. No other snapshot may be running. Locks
+    /// every shard. O(databases · shards + records / 64).
     pub fn begin(turn: &mut Turn, format: Format) -> Self {
         turn.lock_all();
         let mut sizes = BTreeMap::<usize, (usize, usize)>::new();
@@ -77,7 +82,7 @@ impl Snapshot {
                 }
             }
         }
-        // The end is popped first, so databases come in ascending order.
+        // Pairs are popped from the end, so databases come in ascending order.
         left.sort_unstable_by(|a, b| b.cmp(a));
         Self {
             sizes,
@@ -98,7 +103,8 @@ impl Snapshot {
         }
     }
 
-    /// Returns the texts of the fields [`NOTIFY_FIELD`](crate::NOTIFY_FIELD).
+    /// Returns the texts of the snapshot's fields [`NOTIFY_FIELD`](crate::NOTIFY_FIELD), one for
+    /// each rule of NOTIFY.
     pub fn notify_rules(&self) -> &[Vec<u8>] {
         &self.notify_rules
     }
@@ -115,24 +121,24 @@ impl Snapshot {
         self.field_deadlines
     }
 
-    /// Returns the number of keys that it will have.
+    /// Returns the number of keys that the whole snapshot has.
     pub fn keys(&self) -> usize {
         self.sizes.values().map(|(keys, _)| keys).sum()
     }
 
-    /// Returns the number of keys that have been written.
+    /// Returns the number of keys that were encoded so far.
     pub fn written(&self) -> usize {
         self.written
     }
 
-    /// Returns the bytes of records that were written early.
+    /// Returns the bytes of records that were encoded early so far.
     pub fn early_bytes(&self) -> usize {
         self.early_bytes
     }
 
-    /// Appends the next records to `out` and returns the number of their database, or `None` at the end. Databases come in
-    /// ascending order. Locks one shard for some tens of kilobytes of records: no turn of the calling thread may hold a
-    /// lock.
+    /// Appends the next records to `out` and returns the number of their database, or `None` at the
+    /// end. Databases come in ascending order. Locks one shard while it encodes some tens of
+    /// kilobytes of records, so no turn of the calling thread may hold a lock.
     pub fn next(&mut self, store: &Store, out: &mut Vec<u8>) -> Option<usize> {
         self.steps += 1;
         if self.steps.is_multiple_of(STEPS) {
@@ -143,7 +149,7 @@ impl Snapshot {
         })
     }
 
-    /// As [`Snapshot::next`], in a turn that keeps every shard locked.
+    /// Same as [`Snapshot::next`], in a turn that locks every shard and keeps the locks.
     pub fn next_held(&mut self, turn: &mut Turn, out: &mut Vec<u8>) -> Option<usize> {
         turn.lock_all();
         self.next_of(turn.store, out, |number, shard, out| {
@@ -176,7 +182,7 @@ impl Snapshot {
         }
     }
 
-    /// Ends the walks of a snapshot that is not wanted any more. Locks one shard after the other.
+    /// Ends the walks of a snapshot before its end. Locks one shard after the other.
     pub fn abandon(self, store: &Store) {
         for locked in &store.locked {
             let walks = end_walks(&mut locked.shard.lock());
@@ -186,7 +192,7 @@ impl Snapshot {
         drop(flushed);
     }
 
-    /// As [`Snapshot::abandon`], for any snapshot that runs, in a turn that then holds every shard.
+    /// Same as [`Snapshot::abandon`], for the running snapshot, if there is one. Locks every shard.
     pub fn abandon_all(turn: &mut Turn) {
         turn.lock_all();
         for (_, shard) in turn.held_shards() {
@@ -200,7 +206,8 @@ fn end_walks(shard: &mut Shard) -> Vec<Walk> {
     shard.dbs.iter_mut().filter_map(Db::end_walk).collect()
 }
 
-/// Takes a step of the walk of database `number`, even if SWAPDB has moved that.
+/// Takes a step of the walk of the database that had the number `number` when the snapshot began.
+/// SWAPDB may have given it another number since.
 fn find_walk(shard: &mut Shard, number: usize, out: &mut Vec<u8>) -> Option<WalkStep> {
     let db = shard.dbs.iter_mut().find(|db| db.walks(number))?;
     Some(db.walk(out))

@@ -1,4 +1,4 @@
-//! Snapshots of every type, and their point in time under random writes.
+//! Snapshots of values of every type, and the instant of a snapshot under random writes.
 
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ use crate::events::{Classes, Silent};
 use crate::limits::Limits;
 use crate::turn::Turn;
 
-/// Lines that make keys of every type and form.
+/// Commands that create keys of every type and encoding.
 const DATASET: &[&str] = &[
     "SET int 12345678901",
     "SET text hello PX 5000",
@@ -26,12 +26,13 @@ const DATASET: &[&str] = &[
     "GEOADD geo 13.361389 38.115556 Palermo",
 ];
 
-/// What everything is, told by commands.
+/// Returns the whole keyspace as text, from the replies of commands.
 fn state(fixture: &mut Fixture) -> Vec<String> {
     state_with(fixture, true)
 }
 
-/// As [`state`]. A collection that has shrunk may get another encoding when it is loaded.
+/// Same as [`state`]; without `encodings`, OBJECT ENCODING is left out, because a collection that
+/// has shrunk may get another encoding when it is loaded.
 fn state_with(fixture: &mut Fixture, encodings: bool) -> Vec<String> {
     let mut state = Vec::new();
     for db in 0..3 {
@@ -66,7 +67,7 @@ fn state_with(fixture: &mut Fixture, encodings: bool) -> Vec<String> {
                 _ => fixture.run(&format!("GET {key}")),
             };
             let at = fixture.run(&format!("PEXPIRETIME {key}"));
-            // Strings that were changed in place come back as if they had been set.
+            // A string that was changed in place may have another encoding after it is loaded.
             let encoding = match &kind[1..] {
                 "string" => String::new(),
                 _ if !encodings => String::new(),
@@ -144,11 +145,11 @@ fn a_given_up_snapshot_leaves_nothing_to_do() {
     snapshot.abandon(&fixture.store);
     fixture.run("DEL int");
     fixture.run("FLUSHALL");
-    // The next one finds no walk of the old one: `snapshot` asserts it.
+    // The next snapshot finds no walk of the old snapshot, which `snapshot` asserts.
     assert!(!fixture.snapshot().is_empty());
 }
 
-/// One thing that happens between two steps of a snapshot.
+/// An operation between two steps of a snapshot.
 #[derive(Clone, Debug)]
 enum Happening {
     Step,
@@ -180,7 +181,8 @@ fn happening() -> impl Strategy<Value = Happening> {
     ]
 }
 
-/// Commands on few keys with large values: collections of three elements or pieces are large in tests.
+/// Commands on few keys with large values. In tests a collection of three elements or pieces counts
+/// as large.
 fn large_happening() -> impl Strategy<Value = Happening> {
     let line = (0..8u32, 0..43usize, any::<u8>(), 0..8u32).prop_map(|(key, kind, n, other)| {
         let m = n % 16;
@@ -246,7 +248,7 @@ fn small_limits() -> Limits {
     }
 }
 
-/// Asserts that a snapshot is the keyspace as it was when it began.
+/// Asserts that a snapshot shows the keyspace at the instant at which it began.
 fn check_one_instant(before: &[Happening], during: &[Happening], shards: usize, limits: Limits) {
     let state = |fixture: &mut Fixture| state_with(fixture, limits == Limits::default());
     let mut fixture = Fixture::sharded(shards);
@@ -290,7 +292,7 @@ fn check_one_instant(before: &[Happening], during: &[Happening], shards: usize, 
         assert_eq!(found, expected);
     }
     assert_eq!(found.len(), expected.len());
-    // No walk is left: a second snapshot has the state of now.
+    // No walk is left, so a second snapshot shows the current state.
     let now = state(&mut fixture);
     let again = fixture.snapshot();
     let mut loaded = Fixture::sharded(shards);
@@ -303,7 +305,8 @@ fn check_one_instant(before: &[Happening], during: &[Happening], shards: usize, 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Whatever happens between its steps, a snapshot is the keyspace as it was when it began.
+    /// A snapshot shows the keyspace at the instant at which it began, with any operations between
+    /// its steps.
     #[test]
     fn a_snapshot_is_one_instant(
         before in proptest::collection::vec(happening(), 0..250),
@@ -313,7 +316,7 @@ proptest! {
         check_one_instant(&before, &during, shards, Limits::default());
     }
 
-    /// The same with values that are walked in steps.
+    /// The same for values that are encoded in several steps.
     #[test]
     fn large_values_are_of_one_instant(
         before in proptest::collection::vec(large_happening(), 20..200),

@@ -1,4 +1,5 @@
-//! Where the keys of a command stand among its arguments.
+//! Positions of a command's keys among its arguments. Locks, ACL checks and COMMAND GETKEYS use
+//! them.
 
 use std::ops::Range;
 
@@ -30,16 +31,16 @@ pub enum Keys {
     },
     /// One argument is a key; further keys are arguments of options.
     Options(&'static OptionKeys),
-    /// Keys from position `first` on, up to the first of these words behind it.
+    /// Keys are the arguments from position `first` up to the first of these words.
     Until {
         /// Position of the first key.
         first: usize,
-        /// The first words of what follows.
+        /// Words that end the keys.
         words: &'static [&'static str],
     },
     /// Keys are the first half of the arguments after the word STREAMS.
     Streams {
-        /// Position from which on the word may stand, for COMMAND INFO.
+        /// First position at which the word may be, for COMMAND INFO.
         from: usize,
     },
     /// One key or, if that argument is empty, the arguments after an option.
@@ -97,14 +98,15 @@ impl Keys {
         }
     }
 
-    /// Returns whether the keys are all arguments from the first on, as those of MSET.
+    /// Returns whether the keys extend to the last arguments, as the keys of MSET and DEL do.
     #[inline]
     pub const fn is_open(&self) -> bool {
         matches!(*self, Self::Range { last, .. } if last < 0)
     }
 
-    /// Returns the position of the glob of the keys that the command reads, or the number of arguments if the command reads every
-    /// key. `None` if the command reads only keys that it names.
+    /// For a command that reads each key that a glob matches, returns the position of the glob, or
+    /// the number of arguments if it reads every key. Returns `None` if the command reads only keys
+    /// that it names.
     pub fn glob(&self, args: Args) -> Option<usize> {
         let Self::Options(options) = self else {
             return None;
@@ -113,7 +115,8 @@ impl Keys {
         Some(options.last(args, option).unwrap_or(args.len()))
     }
 
-    /// Returns true if a command with these arguments may reach keys that the arguments do not name.
+    /// Returns true if a command with these arguments may reach keys that the arguments do not
+    /// name.
     pub fn reaches_unnamed(&self, args: Args) -> bool {
         matches!(self, Self::Options(options) if options.reaches_unnamed(args))
     }
@@ -122,15 +125,17 @@ impl Keys {
 /// Keys that are arguments of options.
 #[derive(Clone, Copy, Debug)]
 pub struct OptionKeys {
-    /// Position of the key that is no option, if there is one.
+    /// Position of the key that is not an argument of an option, if there is such a key.
     pub first: Option<usize>,
     /// Position of the first option.
     pub from: usize,
     /// Options with a key as argument. If an option is repeated, its last key counts.
     pub keyed: &'static [&'static str],
-    /// Options with a pattern as argument: key names result from replacing its asterisk with an element.
+    /// Options with a pattern as argument, such as SORT's BY: replacing the pattern's asterisk with
+    /// an element gives the name of a key.
     pub patterned: &'static [&'static str],
-    /// Option with a glob as argument: the command reads each key that the glob matches, or every key without the option.
+    /// Option with a glob as argument. The command reads each key that the glob matches, or every
+    /// key if the option is not given.
     pub globbed: Option<&'static str>,
     /// Other options with arguments, and the number of arguments.
     pub skipped: &'static [(&'static str, usize)],
@@ -154,7 +159,8 @@ impl OptionKeys {
         }
     }
 
-    /// Returns the position of the argument of the last option `word`.
+    /// Returns the position of the argument of the option `word`; of the last one if it is
+    /// repeated.
     fn last(&self, args: Args, word: &str) -> Option<usize> {
         let mut last = None;
         self.each(args, &[word], &mut |at| last = Some(at));
@@ -220,7 +226,8 @@ impl KeyOrOption {
     }
 }
 
-/// Returns the positions from `first` on, where a key always stands, up to one of the words.
+/// Returns the positions from `first` up to the first of the words. The argument at `first` is
+/// always a key, even if it is one of the words.
 pub(crate) fn until(args: Args, first: usize, words: &[&str]) -> Range<usize> {
     let is_word = |arg: &[u8]| {
         words
@@ -232,7 +239,8 @@ pub(crate) fn until(args: Args, first: usize, words: &[&str]) -> Range<usize> {
     first..end.unwrap_or(args.len())
 }
 
-/// Returns the positions of the keys after the option STREAMS of XREAD and XREADGROUP; empty if the arguments are wrong.
+/// Returns the positions of the keys after the option STREAMS of XREAD and XREADGROUP; empty if the
+/// arguments are wrong.
 fn streams(args: Args) -> Range<usize> {
     let mut at = 1;
     while let Some(arg) = args.get(at) {
@@ -251,8 +259,8 @@ fn streams(args: Args) -> Range<usize> {
     0..0
 }
 
-/// Returns the positions of the keys, and of what follows each, after the argument at `count`; empty if that number exceeds
-/// the arguments.
+/// Returns the positions of the keys, and of the values between them, after the argument at
+/// `count`. Empty if that argument is not a number or exceeds the number of arguments.
 fn counted(args: Args, count: usize, step: usize) -> Range<usize> {
     let number = args.get(count).and_then(parse_i64);
     let available = args.len().saturating_sub(count + 1) / step;

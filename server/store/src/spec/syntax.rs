@@ -1,21 +1,24 @@
-//! Syntax of commands: a row declares its arguments in one string, from which COMMAND DOCS and the tests of the pages derive.
+//! Notation for the arguments of commands: a row declares its arguments in one string. COMMAND DOCS
+//! and tests of the documentation derive from the string.
 //!
 //! ```text
 //! key value [condition: NX | XX] [GET@6.2.0] [expiration: EX seconds | PX milliseconds | KEEPTTL@6.0.0]
 //! ```
 //!
-//! - A lower-case word is a value. A colon sets its type if the name does not: `db:integer`. A digit is the index of its
-//!   key specification: `newkey:key1`. Quotes keep a colon in the name: `"ip:port"`.
-//! - Any other word is a token, which belongs to the value or to the `(...)` after it. `""` is the empty token.
-//! - `(...)` groups, and `[...]` is optional. Several items are a block, and items between `|` are alternatives. A group
-//!   with one item is that item.
+//! - A lower-case word is a value. A colon sets its type if the name does not: `db:integer`. A
+//!   digit is the index of its key specification: `newkey:key1`. Quotes keep a colon in the name:
+//!   `"ip:port"`.
+//! - Any other word is a token, which belongs to the value or to the `(...)` after it. `""` is the
+//!   empty token.
+//! - `(...)` groups, and `[...]` is optional. Several items are a block, and items between `|` are
+//!   alternatives. A group with one item is that item.
 //! - `name: ` at the start of a group names it. Without a name, a group has that of its token.
 //! - `...` after an item repeats it without its token; after a group, with it.
 //! - `@6.2.0` after an item is its first Redis version, `!2.8.12` the version that deprecated it.
 
 use std::borrow::Cow;
 
-/// Type of an argument.
+/// Type of an argument, as in COMMAND DOCS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Any bytes.
@@ -92,27 +95,28 @@ pub struct Argument<'a> {
     pub name: Cow<'a, str>,
     /// Type.
     pub kind: Kind,
-    /// Word that stands for a value in the human syntax; groups have no such word.
+    /// Word for the value in the syntax that COMMAND DOCS displays; `None` for groups.
     pub display: Option<Cow<'a, str>>,
     /// Index of its key specification.
     pub key_spec: Option<u8>,
-    /// Word that precedes it, or that it consists of.
+    /// Word that precedes the argument or, for a pure token, is the argument.
     pub token: Option<&'a str>,
-    /// First Redis version that has it, if that is later than the command's.
+    /// First Redis version with the argument, if it is later than the first version with the
+    /// command.
     pub since: Option<&'a str>,
     /// Redis version that deprecated it.
     pub deprecated_since: Option<&'a str>,
-    /// It may be left out.
+    /// Whether the argument may be left out.
     pub optional: bool,
-    /// It may be repeated.
+    /// Whether the argument may be repeated.
     pub multiple: bool,
-    /// Each repetition has the token.
+    /// Whether the token is repeated with the argument.
     pub multiple_token: bool,
     /// Nested arguments of a group.
     pub arguments: Vec<Self>,
 }
 
-/// What is wrong with a syntax.
+/// An error in the text of a syntax.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// A group without items, or an alternative without exactly one.

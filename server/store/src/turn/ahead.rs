@@ -1,8 +1,19 @@
-//! The look-ahead of a pipeline: the locks and the cache lines of its next commands, fetched side by side.
+//! *Look-ahead*: locks shards and loads cache lines for the next commands of a pipeline before the
+//! first of them runs.
 //!
-//! Ground rules: a [`Name`] is the address of an argument with its hash. It is valid while the caller's buffer is borrowed, so
-//! the caller calls [`Turn::end_ahead`] before it gives the buffer up. With several shards, a stretch of commands gets the locks
-//! that are free and never waits for one while it holds another; a command whose lock was taken locks as any other command does.
+//! In a large keyspace a GET has three dependent cache misses (hash table, record, long value). The
+//! look-ahead lets the misses of up to [`WARM_MAX`] commands overlap. The caller says which word of
+//! the commands is probably a key; a wrong guess costs a look-up. If all commands name the same
+//! key, the elements of that collection are loaded instead. For clients that wait for each reply,
+//! an event loop looks ahead at the first commands of several clients. A command with many keys
+//! loads its next keys in the same way while it runs.
+//!
+//! Ground rules: a [`Name`] is the address of an argument with the argument's hash. It is valid
+//! while the caller's buffer is borrowed, so the caller calls [`Turn::end_ahead`] before the borrow
+//! ends. With several shards, a *stretch* of commands, which needs at most [`LOCKS_MAX`] shards,
+//! locks the shards that are free and does not wait for the others, so a thread that holds a lock
+//! does not wait. A command whose shard is not held releases the others and locks as any other
+//! command does.
 
 use punctual_resp::Args;
 use smallvec::SmallVec;
@@ -12,15 +23,16 @@ use crate::hash_table::{Hash, WARM_MAX};
 use crate::keyspace::db::Db;
 use crate::keyspace::tracked::Tracked;
 
-/// Most shards that a stretch of a pipeline locks. More would overlap more cache misses, and keep other threads waiting longer.
+/// Maximum number of shards that a stretch of a pipeline locks. With more, more cache misses would
+/// overlap, but other threads would wait longer.
 pub(super) const LOCKS_MAX: usize = 8;
-/// A database with fewer keys is in the cache.
+/// A database with fewer keys is probably in the processor's cache, so nothing is loaded.
 const FEW: usize = 8_000;
 
 /// An argument that names a key, by its address, and its hash.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Name {
-    /// 0 if there is none.
+    /// Address of the argument's bytes; 0 stands for no argument.
     address: usize,
     len: usize,
     pub(crate) hash: Hash,
@@ -42,7 +54,7 @@ impl Name {
         }
     }
 
-    /// Returns whether this is the name of `key`, the same argument.
+    /// Returns whether `key` is the argument of this name: compares addresses, not bytes.
     #[inline]
     pub(crate) fn is(&self, key: &[u8]) -> bool {
         self.address == key.as_ptr() as usize && self.len == key.len()
@@ -74,10 +86,10 @@ impl Shards {
 }
 
 impl Turn<'_> {
-    /// Prepares the first of these commands in database `db`, as many as it returns: hashes their words at `at`, which are
-    /// probably keys, locks what is
-    /// free of their shards if there are several, and fetches the cache lines that the commands will need: the records of
-    /// their keys, or elements of the collection that all of them use.
+    /// Prepares a stretch of these commands in database `db` and returns its length. Hashes the
+    /// argument `at` of each command, which is probably a key, locks those of the keys' shards that
+    /// are free, and loads the cache lines that the commands will need: the records of their keys,
+    /// or elements of the collection that all of them name.
     pub fn look_ahead<'a>(
         &mut self,
         db: usize,
@@ -96,7 +108,7 @@ impl Turn<'_> {
             }
             return commands.len();
         }
-        // A stretch that needed many locks may have taken all.
+        // The stretch before may have locked every shard.
         self.release_whole();
         let shards = self.hash_ahead(at, commands.clone(), same);
         self.try_lock_stretch(&shards);
@@ -105,7 +117,8 @@ impl Turn<'_> {
         count
     }
 
-    /// Returns whether there is anything to gain from [`Turn::look_ahead_of_clients`]: not if all keys are in the cache.
+    /// Returns whether [`Turn::look_ahead_of_clients`] may save time. It cannot with one shard
+    /// whose databases are in the cache.
     pub fn is_worth_looking_ahead(&mut self) -> bool {
         self.store.shards() > 1 || {
             self.lock_one(0);
@@ -113,8 +126,9 @@ impl Turn<'_> {
         }
     }
 
-    /// As [`Turn::look_ahead`], for the next commands of several clients, each with its database; `None` stands for a client
-    /// without a complete command. Returns how many of these clients are prepared for.
+    /// Same as [`Turn::look_ahead`], for the next commands of several clients, each with its
+    /// database; `None` stands for a client without a complete command. Returns the number of
+    /// clients, from the first on, whose commands were prepared.
     pub fn look_ahead_of_clients<'a>(
         &mut self,
         commands: impl Iterator<Item = (usize, Option<Args<'a>>)>,
@@ -140,20 +154,22 @@ impl Turn<'_> {
         count
     }
 
-    /// Locks those of these shards that are free, and no others, unless the turn must keep the held ones.
+    /// Locks those of these shards that are free, in place of the held shards. Does nothing while
+    /// shards are pinned.
     fn try_lock_stretch(&mut self, shards: &Shards) {
         if !self.pinned && !self.whole {
             self.try_lock_some(&shards.numbers[..shards.len]);
         }
     }
 
-    /// Names the first key of command `at` of those that [`Turn::look_ahead`] has prepared; the command runs next.
+    /// Sets the command that runs next: command `at` of the stretch that [`Turn::look_ahead`] has
+    /// prepared. Its key need not be hashed again.
     #[inline]
     pub fn begin_ahead(&mut self, at: usize) {
         self.next = self.ahead.get(at).copied().unwrap_or(Name::NONE);
     }
 
-    /// Forgets the prepared commands.
+    /// Ends the stretch. Releases the shards if the stretch has locked every shard.
     pub fn end_ahead(&mut self) {
         if !self.ahead.is_empty() {
             self.release_whole();
@@ -162,7 +178,8 @@ impl Turn<'_> {
         self.next = Name::NONE;
     }
 
-    /// Hashes the word at `at` of each command, until they need [`LOCKS_MAX`] shards. `same` is the word that many of them have.
+    /// Hashes the argument `at` of each command, until the commands need [`LOCKS_MAX`] shards.
+    /// `same` is the argument that the first two commands share, which is hashed once.
     fn hash_ahead<'a>(
         &mut self,
         at: usize,
@@ -190,7 +207,7 @@ impl Turn<'_> {
         shards
     }
 
-    /// Fetches the cache lines of the prepared commands, as far as their shards are held.
+    /// Loads the cache lines of the prepared commands whose shards are held.
     fn warm<'a>(
         &mut self,
         db: usize,
@@ -213,21 +230,21 @@ impl Turn<'_> {
         let Some((_, any)) = self.held.first() else {
             return;
         };
-        // The shards are alike.
+        // All shards have about the same number of keys.
         if any.dbs[db].len() * shards < FEW {
             return;
         }
         self.warm_names(names.map(|name| (db, name.hash)));
     }
 
-    /// Fetches the cache lines of the next keys of the running command, which has several.
-    pub(super) fn warm_others(&mut self) {
-        let names = self.others.iter().skip(self.others_used);
-        self.warm_names(names.map(|name| (self.others_db, name.hash)));
-        self.others_warm = self.others_used + WARM_MAX;
+    /// Loads the cache lines of the next keys of the running command.
+    pub(super) fn warm_keys(&mut self) {
+        let names = self.keys.iter().skip(self.keys_used);
+        self.warm_names(names.map(|name| (self.keys_db, name.hash)));
+        self.keys_warm = self.keys_used + WARM_MAX;
     }
 
-    /// Fetches the cache lines of keys, each in its database, as far as their shards are held.
+    /// Loads the cache lines of keys, each in its database, whose shards are held.
     fn warm_names(&self, names: impl Iterator<Item = (usize, Hash)>) {
         let shards = self.store.shards();
         let mut keys: SmallVec<[(&Db, Hash); WARM_MAX]> = SmallVec::new();

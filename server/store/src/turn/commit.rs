@@ -1,11 +1,15 @@
-//! The one place where changes of the keyspace pass.
+//! Commits: every change of the keyspace passes through this file.
 //!
-//! Whatever changes a key, a field or a whole database makes the change, and then commits it here, under the lock of the
-//! shard: commands through [`Cx::commit`], expiry through [`Turn::commit`], FLUSHDB, FLUSHALL and SWAPDB through
-//! [`Turn::flush`] and [`Turn::swap`]. WATCH, blocked clients, client-side caches, the count of changes and the keyspace events
-//! live on commits alone, and so does the log of changes (`effects`). A snapshot's walk does not: it needs the record *before* the change, so [`Db`](crate::keyspace::db::Db) tells it.
+//! Code that changes a key, a field or a whole database makes the change and then *commits* it,
+//! under the lock of the shard: commands call [`Cx::commit`], expiry calls `Turn::commit_expiry`,
+//! FLUSHDB, FLUSHALL and SWAPDB call `Turn::flush` and `Turn::swap`. The commit raises WATCH flags,
+//! makes keys ready for blocked clients, invalidates client-side caches, counts the change,
+//! publishes the keyspace event, and marks the running command for the log of changes
+//! (`effects.rs`). A snapshot's walk does not use commits: it needs the record *before* the change,
+//! so [`Db`](crate::keyspace::db::Db) calls it.
 //!
-//! Two things are no changes and commit nothing: loading a snapshot, and the events `new` and `keymiss`.
+//! Loading a snapshot commits nothing. The events `new` and `keymiss` are published without a
+//! commit.
 
 use std::ops::Range;
 
@@ -21,9 +25,9 @@ use crate::value::Value;
 use super::cx::Place;
 
 impl Turn<'_> {
-    /// Commits a change of a key: raises WATCH flags, notes the key as ready for blocked clients, adds `count` to the
-    /// changes, and publishes the event if its class is on. `count` is 0 for a second event of a change that is counted
-    /// already, and for expiry.
+    /// Commits a change of a key: raises WATCH flags, notes the key as ready for blocked clients,
+    /// adds `count` to the changes, and publishes the event if its class is on. `count` is 0 for a
+    /// second event of a change that is already counted.
     #[inline]
     pub(crate) fn commit(
         &mut self,
@@ -37,7 +41,7 @@ impl Turn<'_> {
         self.announce(db, class, event, key);
     }
 
-    /// As [`Turn::commit`], for a change that has no event.
+    /// Same as [`Turn::commit`], for a change that has no event.
     #[inline]
     pub(crate) fn commit_silently(&mut self, db: usize, key: &[u8], count: u64) {
         debug_assert!(self.holds_targets(), "a rule has a stream in another shard");
@@ -48,17 +52,19 @@ impl Turn<'_> {
         }
     }
 
-    /// Lists a key that a client of a replica has written among those that fall due without the primary.
-    fn note_own(&mut self, db: usize, key: &[u8]) {
+    /// Adds a key that a client of a replica has written to the database's local keys, if it has a
+    /// deadline.
+    fn note_local_key(&mut self, db: usize, key: &[u8]) {
         let number = self.store.shard_of(key);
         let part = self.shard_db(number, db);
         if let Some(id) = part.find(key) {
-            part.note_own(id);
+            part.note_local_key(id);
         }
     }
 
-    /// Makes the databases those of a replica, in which only keys that its own clients have written fall due, or of a primary.
-    /// Locks every shard. O(shards · databases).
+    /// Makes all databases databases of a replica, in which only keys that the replica's own
+    /// clients have written fall due, or databases of a primary. Locks every shard. O(shards ·
+    /// databases).
     pub fn set_following(&mut self, on: bool) {
         self.lock_all();
         self.touch(Touched::Any);
@@ -67,8 +73,8 @@ impl Turn<'_> {
         }
     }
 
-    /// As [`Turn::commit`], for an entry that has expired: it is no change by the running command. `value` is the value of a key
-    /// that is gone with it.
+    /// Same as [`Turn::commit`], for an expired or evicted entry, which does not count as a change
+    /// by the running command. `value` is the last value of a removed key.
     pub(super) fn commit_expiry(
         &mut self,
         db: usize,
@@ -84,22 +90,24 @@ impl Turn<'_> {
         self.announce_with(db, class, event, key, value);
     }
 
-    /// Notes that clients watch, cache or wait for keys of a held shard, or that the policy asks for the times of changes.
+    /// Notes that changes in the held shards must be reported, because clients watch, cache or wait
+    /// for keys, or because the eviction policy needs the times of changes.
     pub(super) fn observe(&mut self) {
         self.observed = true;
         self.reports = true;
     }
 
-    /// As [`Turn::report`], for a change by the running command.
+    /// Same as [`Turn::report`], for a change by the running command.
     #[inline(never)]
     fn report_write(&mut self, db: usize, key: &[u8]) {
         if self.writers == Writers::Both && !self.replays {
-            self.note_own(db, key);
+            self.note_local_key(db, key);
         }
         self.report(db, key, self.client);
     }
 
-    /// Reports a changed key to the log, to the clients that watch, cache or wait for it, and to the policy.
+    /// Reports a changed key to the log, to the clients that watch, cache or wait for it, and to
+    /// the policy.
     fn report(&mut self, db: usize, key: &[u8], by: u64) {
         self.note_for_log(db, key);
         if self.observed {
@@ -107,7 +115,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Publishes an event if its class is on, and commits nothing.
+    /// Publishes an event if its class is on, without a commit.
     #[inline]
     pub(crate) fn announce(&mut self, db: usize, class: Classes, event: &str, key: &[u8]) {
         self.announce_with(db, class, event, key, None);
@@ -130,7 +138,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Tells the sink the changed key if replies that reveal the change must wait for the log.
+    /// Reports the changed key to the sink if replies that reveal the change must wait for the log.
     #[inline]
     fn note_for_log(&mut self, db: usize, key: &[u8]) {
         if self.notes {
@@ -139,8 +147,9 @@ impl Turn<'_> {
         }
     }
 
-    /// Raises the flags of a changed key's watchers, tells the clients that may have cached it, notes the key if clients wait for it,
-    /// and records the change if the policy asks for it.
+    /// Raises the flags of a changed key's watchers, invalidates the key in client-side caches,
+    /// notes the key as ready if clients wait for it, and records the time of the change if the
+    /// eviction policy needs it.
     #[cold]
     fn notify_observers(&mut self, db: usize, key: &[u8], by: u64) {
         let number = self.store.shard_of(key);
@@ -154,7 +163,7 @@ impl Turn<'_> {
         self.note_change(db, key);
     }
 
-    /// Records the time of a key's change under an LRM policy.
+    /// Records the time of a key's change if the eviction policy is LRM (least recently modified).
     fn note_change(&mut self, db: usize, key: &[u8]) {
         let (uses, now) = (self.limits.uses, self.now);
         if uses == Uses::Changed {
@@ -166,7 +175,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Notes a key as ready if clients wait for it.
+    /// Notes a key as ready if clients wait for it and its value may serve them.
     pub(crate) fn note_ready(&mut self, db: usize, key: &[u8]) {
         let number = self.store.shard_of(key);
         let shard = self.shard_mut(number);
@@ -175,7 +184,8 @@ impl Turn<'_> {
         }
     }
 
-    /// As [`Turn::commit`], for a change of a stream's groups: as in Redis, it touches neither WATCH nor blocked clients.
+    /// Same as [`Turn::commit`], for a change of a stream's groups. As in Redis, such a change
+    /// neither raises WATCH flags nor serves blocked clients.
     pub(crate) fn commit_group(&mut self, db: usize, key: &[u8], event: Option<&str>, count: u64) {
         self.changed = true;
         self.stats.dirty += count;
@@ -188,8 +198,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Removes all keys of these databases, of which every shard must be held, and commits that. The memory is freed after
-    /// the turn ([`Turn::discarded`]).
+    /// Removes all keys of these databases and commits the change. Every shard must be held. The
+    /// memory is freed after the turn ([`Turn::discarded`]).
     pub(crate) fn flush(&mut self, dbs: Range<usize>) {
         for db in dbs {
             let removed = self.empty(db);
@@ -200,7 +210,7 @@ impl Turn<'_> {
         self.changed = true;
     }
 
-    /// Exchanges the keys of two databases, of which every shard must be held, and commits that.
+    /// Exchanges the keys of two databases and commits the change. Every shard must be held.
     pub(crate) fn swap(&mut self, first: usize, second: usize) {
         if first != second {
             self.db_replaced(first, Some(second));
@@ -215,7 +225,8 @@ impl Turn<'_> {
         self.stats.dirty += 1;
     }
 
-    /// Notes the keys of database `db`, whose content is new, as ready if clients wait for them.
+    /// Notes as ready the keys of database `db` for which clients wait, after the whole content of
+    /// the database was replaced.
     fn note_all_ready(&mut self, db: usize) {
         let mut ready = Vec::new();
         for (_, shard) in self.held_shards() {
@@ -225,7 +236,8 @@ impl Turn<'_> {
         self.ready.extend(ready);
     }
 
-    /// Empties every database, for a snapshot that is loaded in their place: raises WATCH flags, and counts no change.
+    /// Empties every database before a snapshot is loaded. Raises WATCH flags, and counts no
+    /// change.
     pub fn clear(&mut self) {
         self.lock_all();
         self.touch(Touched::Any);
@@ -235,9 +247,10 @@ impl Turn<'_> {
         self.invalidate_all();
     }
 
-    /// Replaces the whole keyspace by `loaded`, which [`Store::beside`](crate::Store::beside) has created: raises WATCH
-    /// flags, notes ready keys, and counts no change. Locks every shard. The memory is freed after the turn.
-    /// O(watched keys + shards · databases).
+    /// Replaces the whole keyspace by `loaded`, which [`Store::beside`](crate::Store::beside) has
+    /// created. Raises WATCH flags, notes ready keys, and counts no change. Locks every shard. The
+    /// old databases are dropped after the turn ([`Turn::discarded`]). O(watched keys + shards ·
+    /// databases).
     pub fn replace_all(&mut self, loaded: Store) {
         self.lock_all();
         self.touch(Touched::Any);
@@ -287,7 +300,8 @@ impl Turn<'_> {
         removed
     }
 
-    /// Raises the WATCH flags for database `db`, whose keys are about to be replaced by those of `new`, or removed.
+    /// Raises the WATCH flags of database `db`, before its keys are replaced by the keys of
+    /// database `new`, or removed if `new` is `None`.
     fn db_replaced(&mut self, db: usize, new: Option<usize>) {
         if !self.observed {
             return;
@@ -307,7 +321,7 @@ impl Cx<'_, '_> {
         self.turn.commit(self.db, key, class, event, count);
     }
 
-    /// As [`Cx::commit`], in database `db`.
+    /// Same as [`Cx::commit`], in database `db`.
     pub(crate) fn commit_in(
         &mut self,
         db: usize,
@@ -319,13 +333,13 @@ impl Cx<'_, '_> {
         self.turn.commit(db, key, class, event, count);
     }
 
-    /// As [`Cx::commit`], for a change that has no event.
+    /// Same as [`Cx::commit`], for a change that has no event.
     pub(crate) fn commit_silently(&mut self, key: &[u8], count: u64) {
         self.turn.commit_silently(self.db, key, count);
     }
 
-    /// Commits that elements of a collection were changed or removed. A collection that has become empty is removed, with
-    /// the event `del`.
+    /// Commits that elements of a collection were changed or removed. A collection that has become
+    /// empty is removed, with the event `del`.
     pub(crate) fn commit_elements(
         &mut self,
         place: Place,
@@ -343,7 +357,7 @@ impl Cx<'_, '_> {
         }
     }
 
-    /// Publishes an event that is no change: `new` or `keymiss`.
+    /// Publishes an event without a commit: `new` or `keymiss`.
     #[inline]
     pub(crate) fn announce(&mut self, class: Classes, event: &str, key: &[u8]) {
         self.turn.announce(self.db, class, event, key);

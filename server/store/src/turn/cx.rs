@@ -1,5 +1,6 @@
-//! Look-ups of keys by handlers. Every look-up goes through here, so a handler never sees a key whose deadline has passed,
-//! even if the wheel has not expired it yet. Changes are committed in `commit`.
+//! Look-ups of keys by commands' handlers. Every look-up goes through this file and expires the key
+//! if it is due, so a handler never sees a key whose deadline has passed, even if the wheel has not
+//! expired it yet. `commit.rs` commits the handlers' changes.
 
 use rand::RngExt as _;
 use smallvec::SmallVec;
@@ -17,7 +18,8 @@ use crate::value::string::Str;
 use crate::value::{Kind, Value};
 use crate::{Error, Store};
 
-/// Shard, database and hash of a name, computed once for its look-up, its insertion and every change.
+/// Shard, database and hash of a key's name. They are computed at the look-up and used again for
+/// insertions and changes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     shard: usize,
@@ -68,20 +70,21 @@ impl<'s> Cx<'_, 's> {
         self.turn.shard_db(number, db)
     }
 
-    /// Finds a key; expires it if it is due. Counts nothing. O(length of the name).
+    /// Finds a key; expires it if it is due. Counts no hit or miss and notes no use. O(length of
+    /// the name).
     #[inline]
     pub fn find(&mut self, key: &[u8]) -> Option<Id> {
         self.find_in(self.db, key)
     }
 
-    /// As [`Cx::find`], in database `db`.
+    /// Same as [`Cx::find`], in database `db`.
     #[inline]
     pub fn find_in(&mut self, db: usize, key: &[u8]) -> Option<Id> {
         self.seek_in(db, key, false).1
     }
 
-    /// Finds a key of the client's database, and returns its place too; expires it if it is due. Notes the use if `touch` is
-    /// set. Counts nothing. O(length of the name).
+    /// Finds a key of the client's database; expires it if it is due. Also returns the key's place.
+    /// Notes the use if `touch` is set. Counts no hit or miss. O(length of the name).
     #[inline]
     pub(crate) fn seek(&mut self, key: &[u8], touch: bool) -> (Place, Option<Id>) {
         self.seek_in(self.db, key, touch)
@@ -108,7 +111,8 @@ impl<'s> Cx<'_, 's> {
             let part = self.turn.shard_db(shard, db);
             let before = part.get(id).key.uses();
             let used = uses.after_access(before, now);
-            // A line that stays as it is stays in the caches of all cores.
+            // A write only if necessary: an unchanged cache line stays valid in the caches of other
+            // cores.
             if used != before {
                 part.touch(id, used);
             }
@@ -116,7 +120,7 @@ impl<'s> Cx<'_, 's> {
         (place, Some(id))
     }
 
-    /// Notes the use of a key whose uses are counted.
+    /// Notes the use of a key if the eviction policy counts uses (LFU).
     #[cold]
     fn count_use(&mut self, place: Place, id: Id) {
         let (uses, now) = (self.turn.limits.uses, self.turn.now);
@@ -132,14 +136,15 @@ impl<'s> Cx<'_, 's> {
         self.turn.shard_db(place.shard, place.db)
     }
 
-    /// Finds a key to read: counts a hit or a miss, publishes `keymiss`, and notes the use. O(length of the name).
+    /// Finds a key to read: counts a hit or a miss, publishes `keymiss`, and notes the use.
+    /// O(length of the name).
     #[inline]
     pub fn read(&mut self, key: &[u8]) -> Option<&Record> {
         let (place, found) = self.seek_to_read(key);
         Some(self.db_at(place).get(found?))
     }
 
-    /// As [`Cx::read`], for a key that the handler may then change.
+    /// Same as [`Cx::read`], for a key that the handler may then change.
     #[inline]
     pub(crate) fn seek_to_read(&mut self, key: &[u8]) -> (Place, Option<Id>) {
         let (place, found) = self.seek(key, self.touch);
@@ -153,7 +158,7 @@ impl<'s> Cx<'_, 's> {
         (place, found)
     }
 
-    /// As [`Cx::read`], but notes no use. O(length of the name).
+    /// Same as [`Cx::read`], but notes no use. O(length of the name).
     #[inline]
     pub fn peek(&mut self, key: &[u8]) -> Option<Id> {
         let found = self.find(key);
@@ -167,7 +172,7 @@ impl<'s> Cx<'_, 's> {
         found
     }
 
-    /// Finds a string to read, as [`Cx::read`].
+    /// Finds a string to read, in the same way as [`Cx::read`].
     ///
     /// # Errors
     /// [`Error::WrongType`] if the value has another type.
@@ -185,7 +190,7 @@ impl<'s> Cx<'_, 's> {
         self.seek_to_write(key).1
     }
 
-    /// As [`Cx::find_to_write`], and returns the key's place too.
+    /// Same as [`Cx::find_to_write`], and also returns the key's place.
     #[inline]
     pub(crate) fn seek_to_write(&mut self, key: &[u8]) -> (Place, Option<Id>) {
         self.seek(key, self.touch)
@@ -201,7 +206,7 @@ impl<'s> Cx<'_, 's> {
         value.as_str_mut().ok_or(Error::WrongType)
     }
 
-    /// Finds a key to read as a `K`, as [`Cx::read`].
+    /// Finds a key to read as a `K`, in the same way as [`Cx::read`].
     ///
     /// # Errors
     /// [`Error::WrongType`] if the value has another type.
@@ -213,11 +218,11 @@ impl<'s> Cx<'_, 's> {
         }
     }
 
-    /// Finds keys to read, one after the other, as [`Cx::read`], and returns all values at once; `None` for keys that do not
-    /// exist.
+    /// Finds keys to read, one after the other, in the same way as [`Cx::read`], and returns all
+    /// values at once; `None` for keys that do not exist.
     ///
     /// # Errors
-    /// [`Error::WrongType`] at the first value that `fits` refuses; the keys behind it are not read.
+    /// [`Error::WrongType`] at the first value that `fits` refuses; the keys after it are not read.
     pub(crate) fn values<'k>(
         &mut self,
         keys: impl IntoIterator<Item = &'k [u8]>,
@@ -231,7 +236,8 @@ impl<'s> Cx<'_, 's> {
             }
             found.push((place, id));
         }
-        // The instant is the same for all, so none has expired since.
+        // All look-ups have the same instant, so no look-up has expired a key that an earlier one
+        // found.
         let turn = &*self.turn;
         let value = |(place, id): (Place, Option<Id>)| {
             Some(&turn.shard_db_ref(place.shard, place.db).get(id?).value)
@@ -239,10 +245,10 @@ impl<'s> Cx<'_, 's> {
         Ok(found.into_iter().map(value).collect())
     }
 
-    /// As [`Cx::values`], each value a `K`.
+    /// Same as [`Cx::values`], each value a `K`.
     ///
     /// # Errors
-    /// [`Error::WrongType`] at the first value of another type; the keys behind it are not read.
+    /// [`Error::WrongType`] at the first value of another type; the keys after it are not read.
     pub(crate) fn views<'k, K: Kind + 'static>(
         &mut self,
         keys: impl IntoIterator<Item = &'k [u8]>,
@@ -251,7 +257,7 @@ impl<'s> Cx<'_, 's> {
         Ok(values.into_iter().map(|value| K::of(value?)).collect())
     }
 
-    /// Finds a key to change as a `K`, and returns its place too; notes the use.
+    /// Finds a key to change as a `K`, and also returns its place. Notes the use.
     ///
     /// # Errors
     /// [`Error::WrongType`] if the value has another type.
@@ -273,7 +279,8 @@ impl<'s> Cx<'_, 's> {
         K::of(&self.db_at(place).get(id).value).ok_or(Error::WrongType)
     }
 
-    /// Returns a key's value as a `K`, to change. Only for a real change: a running snapshot writes the value before it.
+    /// Returns a key's value as a `K`, to change. Callers should change the value, because a
+    /// snapshot's walk may write it early at this call.
     ///
     /// # Errors
     /// [`Error::WrongType`] if the value has another type.
@@ -282,13 +289,13 @@ impl<'s> Cx<'_, 's> {
         K::of_mut(&mut self.db_at(place).get_mut(id).value).ok_or(Error::WrongType)
     }
 
-    /// Arms the timer of a stream or a queue of jobs that has changed.
+    /// Arms the timer of a stream or a queue of jobs after a change.
     pub(crate) fn rearm(&mut self, place: Place, id: Id) {
         self.db_at(place).rearm(id);
     }
 
-    /// Expires the due fields among `names`. Returns the hash, or `None` if it was removed with its last field. O(1) if no
-    /// field has a deadline, else O(names).
+    /// Expires the due fields among `names`. Returns the hash, or `None` if it was removed with its
+    /// last field. O(1) if no field has a deadline, else O(names).
     #[inline]
     pub(crate) fn expire_due_fields<'k>(
         &mut self,
@@ -330,8 +337,8 @@ impl<'s> Cx<'_, 's> {
         }
     }
 
-    /// Replaces a key's value and removes its deadline, as `*STORE` commands do. Publishes `new` if the key did not exist,
-    /// and commits nothing.
+    /// Replaces a key's value and removes its deadline, as `*STORE` commands do. Publishes `new` if
+    /// the key did not exist. Does not commit the change.
     pub(crate) fn overwrite(&mut self, key: &[u8], value: Value) -> Id {
         let (place, found) = self.seek_to_write(key);
         match found {
@@ -356,7 +363,7 @@ impl<'s> Cx<'_, 's> {
         self.add_in(self.db, key, value)
     }
 
-    /// As [`Cx::add`], in database `db`.
+    /// Same as [`Cx::add`], in database `db`.
     pub fn add_in(&mut self, db: usize, key: &[u8], value: Value) -> Id {
         let uses = self.turn.limits.uses.initial(self.turn.now);
         let id = self.db_of_in(db, key).insert(key, value, uses);
@@ -364,7 +371,8 @@ impl<'s> Cx<'_, 's> {
         id
     }
 
-    /// As [`Cx::add`], at the place of a look-up that found nothing, so the name is not hashed again.
+    /// Same as [`Cx::add`], with the place from the key's look-up, so that the name is not hashed
+    /// again.
     pub(crate) fn add_at(&mut self, place: Place, key: &[u8], value: Value) -> Id {
         let uses = self.turn.limits.uses.initial(self.turn.now);
         let id = self
@@ -374,7 +382,7 @@ impl<'s> Cx<'_, 's> {
         id
     }
 
-    /// Removes a key and returns its record. Commits nothing. O(length of the name).
+    /// Removes a key and returns its record. Does not commit the change. O(length of the name).
     pub fn remove(&mut self, key: &[u8]) -> Option<Record> {
         let id = self.find(key)?;
         Some(self.db_of(key).remove(id))
@@ -386,7 +394,7 @@ impl<'s> Cx<'_, 's> {
         self.db_of(key).set_deadline(id, deadline);
     }
 
-    /// Notes that another database than the client's may change.
+    /// Notes that deadlines may change in a database other than the client's.
     #[inline]
     fn touch_other(&mut self, db: usize) {
         if db != self.db {

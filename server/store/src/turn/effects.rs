@@ -1,14 +1,21 @@
-//! Effects: what a turn has changed, as commands that replay to the same keyspace.
+//! *Effects*: the changes of a turn as commands that lead to the same keyspace when they are
+//! replayed.
 //!
-//! While somebody reads the log of changes ([`Store::set_logged`]), a turn collects its effects and hands them to
-//! [`Sink::log`](crate::events::Sink::log) before it unlocks anything, so the log's order is an order in which the turns happened.
+//! While the log of changes has a reader ([`Store::set_logged`]), which is the append-only file or
+//! a replica, a turn collects its effects and passes them to
+//! [`Sink::log`](crate::events::Sink::log) before it unlocks a shard. So the order of the log
+//! agrees with the order of the changes of each key.
 //!
-//! - A command that has committed a change is its own effect, word by word. A handler whose words would not replay to the
-//!   same keyspace sets its effects itself ([`Cx::effect`]): relative times, random choices, sums of floats, blocking pops.
-//! - An entry that expires is a DEL or HDEL, before the command that met it.
-//! - The effects of a transaction, a script, or a command with several are framed by MULTI and EXEC: all or none.
+//! - The effect of a command that has committed a change is the command itself, word by word. If
+//!   the same words would not lead to the same keyspace, the handler sets other effects
+//!   ([`Cx::effect`]): for relative times, random choices, sums of floats and blocking pops.
+//! - The effect of an expiry is a DEL or HDEL, before the command whose look-up found the entry
+//!   due.
+//! - The effects of a transaction, of a script, and of a command with several effects are a
+//!   *frame*: MULTI and EXEC surround them, so that a replay applies all of them or none.
 //!
-//! Replay runs at an instant at which nothing is due ([`Now::replaying`](crate::Now::replaying)), because the log says what expired and when.
+//! A replay runs at an instant at which nothing is due ([`Now::replaying`](crate::Now::replaying)),
+//! because the log contains each expiry.
 
 use punctual_resp::{Args, Protocol, Reply};
 
@@ -17,22 +24,23 @@ use crate::effects::Effects;
 use crate::keyspace::shard::{Store, Writers};
 
 impl Store {
-    /// Tells turns whether somebody reads the log of changes, from the next time that they lock a shard. Only a turn that
-    /// holds every shard may call this.
+    /// Sets whether the log of changes has a reader. A turn applies the setting when it next locks
+    /// a shard. The caller must hold every shard.
     pub fn set_logged(&self, logged: bool) {
         self.logged
             .store(logged, std::sync::atomic::Ordering::SeqCst);
     }
 
-    /// Returns whether somebody reads the log of changes.
+    /// Returns whether the log of changes has a reader.
     pub fn is_logged(&self) -> bool {
         self.logged.load(std::sync::atomic::Ordering::SeqCst)
     }
 }
 
 impl Turn<'_> {
-    /// Hands the effects so far to the sink. Whoever begins a snapshot that the log continues calls this first, with every
-    /// shard held. Returns false, and does nothing, inside of a transaction or script, whose effects must not be divided.
+    /// Passes the effects so far to the sink. Must be called, with every shard held, before a
+    /// snapshot that the log continues begins. Returns false, and does nothing, inside a
+    /// transaction or script, whose effects must not be divided.
     pub fn flush_effects(&mut self) -> bool {
         if self.effects.frame.depth > 0 {
             return false;
@@ -41,13 +49,13 @@ impl Turn<'_> {
         true
     }
 
-    /// Returns whether there are effects that the sink does not have yet.
+    /// Returns whether there are effects that were not passed to the sink yet.
     pub fn has_effects(&self) -> bool {
         !self.effects.is_empty()
     }
 
-    /// Reads anew whether the log is read, which turns may write and whether changed keys are reported, for the turn that has changed that
-    /// itself.
+    /// Reads the store's settings of the log, of the turns that may write and of the reports of
+    /// changed keys again, for a turn that has changed them itself.
     pub fn renew_logged(&mut self) {
         self.logged = self.store.is_logged();
         self.writers = self.store.writers();
@@ -59,7 +67,7 @@ impl Turn<'_> {
     pub(super) fn log(&mut self) {
         if !self.effects.is_empty() {
             if self.effects.frame.depth > 0 {
-                // The command goes on with other shards.
+                // The running command goes on with other shards, so its frame is logged in parts.
                 self.effects.surround();
             }
             self.sink.log(&self.effects);
@@ -67,7 +75,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Surrounds the effects until [`Turn::end_frame`] by MULTI and EXEC if they are several. Frames may contain others.
+    /// Begins a frame: the effects until [`Turn::end_frame`] are surrounded by MULTI and EXEC if
+    /// there are several. A frame inside another is a part of the outer frame.
     pub fn begin_frame(&mut self) {
         let Effects { bytes, frame, .. } = &mut self.effects;
         if frame.depth == 0 {
@@ -76,7 +85,7 @@ impl Turn<'_> {
         frame.depth += 1;
     }
 
-    /// Ends what [`Turn::begin_frame`] began.
+    /// Ends the frame that [`Turn::begin_frame`] has begun.
     pub fn end_frame(&mut self) {
         self.effects.end_frame();
     }
@@ -87,7 +96,8 @@ impl Turn<'_> {
         self.explicit = false;
     }
 
-    /// Adds the words of a command that has changed something, unless it has set its effects.
+    /// Adds the words of a command that has committed a change, unless its handler has set its
+    /// effects.
     #[inline(never)]
     pub(super) fn end_command(&mut self, db: usize, args: Args) {
         if self.changed && !self.explicit {
@@ -114,8 +124,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Adds a message that a client of database `db` has published, which replicas get and files do not. As in Redis, its
-    /// database is selected before it.
+    /// Adds a message that a client of database `db` has published. Replicas receive it; it is not
+    /// in files. As in Redis, a SELECT of the database may precede it.
     pub fn effect_for_replicas<W: AsRef<[u8]>>(
         &mut self,
         db: usize,
@@ -131,7 +141,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Adds that an entry expired. It need not be atomic with the command that met it.
+    /// Adds the effect of an expiry, which need not be in one frame with the command that found the
+    /// entry due.
     pub(super) fn expiry_effect(&mut self, db: usize, words: &[&[u8]]) {
         if self.logged {
             self.effects.select(db);
@@ -152,7 +163,8 @@ impl Cx<'_, '_> {
         self.turn.effect(self.db, words.iter());
     }
 
-    /// As [`Cx::effect`], followed by `count` more words, which are bulk strings in RESP already: members of a reply.
+    /// Same as [`Cx::effect`], followed by `count` more words that are encoded already: `bulks` has
+    /// them as bulk strings of RESP, such as members of a reply.
     pub(crate) fn effect_with_bulks(&mut self, words: &[&[u8]], count: usize, bulks: &[u8]) {
         if self.turn.logged {
             self.turn.explicit = true;
@@ -165,7 +177,7 @@ impl Cx<'_, '_> {
         }
     }
 
-    /// As [`Cx::effect`], for a command on `key` that ends with a time or another number.
+    /// Same as [`Cx::effect`], for a command on `key` that ends with a time or another number.
     pub(crate) fn effect_at(&mut self, command: &str, key: &[u8], number: u64) {
         let mut buffer = itoa::Buffer::new();
         self.effect(&[command.as_bytes(), key, buffer.format(number).as_bytes()]);

@@ -1,13 +1,14 @@
-//! Eviction: keys that leave because memory is short.
+//! Eviction: removing keys because memory is short.
 //!
-//! The caller knows how much memory there is ([`crate::eviction`] has the policies). An evicted key is a DEL in the log of changes, before
-//! the command for which room is made. Like an expiry, it is no change by that command.
+//! The caller measures memory and decides when enough keys are evicted; [`crate::eviction`] has the
+//! policies. The effect of an eviction is a DEL in the log of changes, before the command that
+//! needs the memory. Like an expiry, an eviction does not count as a change by that command.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::events::Classes;
-use crate::eviction::{Evicted, Eviction, Order};
+use crate::eviction::{Evicted, Eviction, EvictionOrder};
 use crate::keyspace::candidates::Batch;
 use crate::keyspace::db::Db;
 use crate::keyspace::records::{Id, Record};
@@ -15,14 +16,15 @@ use crate::keyspace::shard::{NO_WAKEUP, Touched};
 use crate::time::NEVER;
 use crate::turn::Turn;
 
-/// Number of keys that are taken together, so that the cache misses of their removal overlap.
+/// Number of keys that are taken at a time, so that the cache misses of their removals overlap.
 const TOGETHER: usize = 4;
-/// Longest wait for the lock of a shard.
+/// Maximum time to wait for the lock of a shard.
 const PATIENCE: Duration = Duration::from_millis(1);
 
 impl Turn<'_> {
-    /// Evicts keys until `enough` returns true, which is asked before each of them. Begins with shard `first` and goes on
-    /// with every `stride`th one, then with all others. The caller has pinned nothing. O(1) amortised for each key.
+    /// Evicts keys until `enough` returns true; it is called before each eviction. Begins with
+    /// shard `first` and every `stride`th shard after it, which are the shards of the caller's
+    /// loop, and continues with all others. No shard may be pinned. O(1) amortised for each key.
     pub fn evict(
         &mut self,
         policy: Eviction,
@@ -30,12 +32,12 @@ impl Turn<'_> {
         stride: usize,
         enough: &mut dyn FnMut(&mut Self) -> bool,
     ) -> Evicted {
-        if policy.order == Order::Ttl {
+        if policy.order == EvictionOrder::Ttl {
             let done = self.evict_by_deadline(enough);
             if done != Evicted::Nothing {
                 return done;
             }
-            // Keys behind very many deadlines of fields are left, if any.
+            // Keys may be left that are behind very many deadlines of fields.
         }
         let shards = self.store.shards();
         let stride = stride.max(1);
@@ -96,11 +98,11 @@ impl Turn<'_> {
     /// Evicts the keys with the earliest deadlines of all shards and databases.
     fn evict_by_deadline(&mut self, enough: &mut dyn FnMut(&mut Self) -> bool) -> Evicted {
         if self.store.shards() > 1 {
-            // So that the wake-ups are those of now.
+            // The release brings the shards' wake-ups up to date.
             self.release();
         }
         let bound = |at: &std::sync::atomic::AtomicU64| at.load(Ordering::SeqCst);
-        // Lower bounds of the earliest deadlines; exact ones where a shard was asked.
+        // Lower bounds of the earliest deadlines of the shards, exact after a shard was searched.
         let mut bounds: Vec<u64> = match self.store.shards() {
             1 => vec![0],
             _ => self.store.wakeups.iter().map(bound).collect(),
@@ -137,7 +139,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Takes the key with the earliest deadline of a held shard off the wheel. Returns its database, record and deadline.
+    /// Takes the key with the earliest deadline of a held shard from its wheel. Returns the key's
+    /// database, record and deadline.
     fn earliest_in(&mut self, number: usize) -> Option<(usize, Id, u64)> {
         let mut best: Option<(usize, Id, u64)> = None;
         for db in 0..self.store.databases() {
@@ -167,8 +170,10 @@ impl Turn<'_> {
         self.discarded.evicted(record.value);
     }
 
-    /// Returns the bytes of free places for records in all shards; in those that are not held, as they were when they were
-    /// last unlocked by a turn that knew of [`Store::set_counts_room`](crate::Store::set_counts_room). O(shards + held databases).
+    /// Returns the bytes of free places for records in all shards. The figure of a shard that is
+    /// not held is from the last time that a turn unlocked it while
+    /// [`Store::set_counts_room`](crate::Store::set_counts_room) was on. O(shards + held
+    /// databases).
     pub fn room(&mut self) -> u64 {
         let store = self.store;
         self.publish_rooms();
@@ -176,7 +181,7 @@ impl Turn<'_> {
         rooms.map(|room| room.load(Ordering::Relaxed)).sum()
     }
 
-    /// Publishes the free places of the held shards.
+    /// Stores the bytes of free places of the held shards where all threads can read them.
     #[cold]
     pub(super) fn publish_rooms(&mut self) {
         let store = self.store;
@@ -185,14 +190,15 @@ impl Turn<'_> {
         }
     }
 
-    /// Returns whether records of a held shard must stay where they are, because a snapshot walks through them.
+    /// Returns whether a snapshot walks through records of a held shard, so that they must not
+    /// move.
     pub fn is_walked(&mut self) -> bool {
         self.held_shards()
             .any(|(_, shard)| shard.dbs.iter().any(Db::has_walk))
     }
 
-    /// Moves records so that a page of places becomes free, in a shard and database that has many free places. Returns the
-    /// number of bytes that were freed. Holds one shard at a time.
+    /// Moves records so that a page becomes free and is returned, in the shard and the database
+    /// with the most free places. Returns the number of freed bytes. Locks one shard.
     pub fn compact(&mut self) -> u64 {
         let rooms = self
             .store

@@ -1,11 +1,12 @@
-//! Expiry of keys and hash fields, from the wheel to the event. What is due in a stream is in `streams`, in a queue of
-//! jobs in `jobs`.
+//! Expiry of keys and hash fields, from the wheel to the event. `streams.rs` and `jobs.rs` process
+//! what is due in streams and in queues of jobs.
 //!
-//! The wheel returns due keys and fields ([`Turn::expire`], [`Turn::advance`]), or a command meets them first
-//! ([`Turn::expire_touched`], [`Turn::expire_fields`]). Either way they are removed, reported to the sink and counted once.
+//! The wheel returns due keys and fields ([`Turn::expire`], [`Turn::advance`]), or a command looks
+//! up a due key or field first ([`Turn::expire_touched`], [`Turn::expire_fields`]). In both cases
+//! the key or field is removed, reported to the sink and counted once.
 //!
-//! Fields of one hash that expire at the same instant, one after the other, share one `hexpired` event. A hash that has lost
-//! its last field is removed, with the event `del`.
+//! Fields of one hash with the same deadline, which expire one after the other, share one
+//! `hexpired` event. A hash that has lost its last field is removed, with the event `del`.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -23,13 +24,13 @@ use crate::turn::Turn;
 use crate::value::Value;
 use crate::value::hash::Field;
 
-/// Number of steps that one database takes before the next one follows.
+/// Number of steps of expiry in one database before the next database has its turn.
 const SLICE: usize = 64;
 
 /// A copy of a key's name, for use while its record changes.
 pub(super) type Name = SmallVec<[u8; 32]>;
 
-/// Hashes whose event `hexpired` was published at one deadline.
+/// Hashes whose event `hexpired` was already published for one deadline.
 #[derive(Default)]
 struct Published {
     deadline: u64,
@@ -37,7 +38,8 @@ struct Published {
 }
 
 impl Published {
-    /// Returns whether the event of this hash was not published yet, as far as is remembered.
+    /// Returns true, and adds the hash, if its event was not published yet. Only the last few
+    /// hashes are remembered, so an event may be published twice.
     fn is_new(&mut self, deadline: u64, hash: Id) -> bool {
         if self.deadline != deadline || self.hashes.len() == self.hashes.inline_size() {
             self.hashes.clear();
@@ -50,21 +52,23 @@ impl Published {
         new
     }
 
-    /// Forgets a removed hash, whose index another key may get.
+    /// Removes a hash whose key was removed, because another key may get its index.
     fn forget(&mut self, hash: Id) {
         self.hashes.retain(|other| *other != hash);
     }
 }
 
 impl Turn<'_> {
-    /// Expires due keys and fields of shard `number`, in deadline order within each database, with at most `budget` steps of
-    /// work. Returns whether nothing due is left. The databases take turns, so that a million keys in one do not delay a few
-    /// in another. O(budget + databases).
+    /// Expires due keys and fields of shard `number`, in deadline order within each database, with
+    /// at most `budget` steps of work. Returns true if nothing due is left. The databases alternate
+    /// after `SLICE` steps, so that a million keys in one database do not delay a few keys in
+    /// another. O(budget + databases).
     ///
-    /// Stops at timers that are due: the caller takes them by [`Turn::take_due_timers`], fires them and calls again.
+    /// Stops when timers are due: the caller takes them by [`Turn::take_due_timers`], fires them
+    /// and calls again.
     pub fn expire(&mut self, number: usize, budget: &mut usize) -> bool {
         self.lock_one(number);
-        self.named = super::ahead::Name::NONE;
+        self.hashed_key = super::ahead::Name::NONE;
         self.touch(Touched::Any);
         let now = self.now;
         loop {
@@ -82,7 +86,7 @@ impl Turn<'_> {
         }
     }
 
-    /// As [`Turn::expire_db`], outside of any command, with the entries of NOTIFY.
+    /// Same as [`Turn::expire_db`], outside of any command. Also appends the entries of NOTIFY.
     fn expire_and_append(
         &mut self,
         number: usize,
@@ -96,7 +100,8 @@ impl Turn<'_> {
         self.framed(|turn| turn.expire_db(number, db, until, budget))
     }
 
-    /// Expires keys and fields that are due at `until` in one database of a held shard. Returns whether none is left.
+    /// Expires keys and fields that are due at `until` in one database of a held shard. Returns
+    /// true if nothing due is left.
     pub(crate) fn expire_db(
         &mut self,
         number: usize,
@@ -110,7 +115,8 @@ impl Turn<'_> {
         }
         let mut published = Published::default();
         let mut batch: SmallVec<[Id; WARM_MAX]> = SmallVec::new();
-        // Until the wheel returns `Idle`: it then frees memory that it no longer needs.
+        // The loop goes on until the wheel returns `Idle`, because the wheel then frees unneeded
+        // memory.
         loop {
             let part = self.shard_db(number, db);
             part.warm_next_due(until);
@@ -123,14 +129,15 @@ impl Turn<'_> {
                     break None;
                 }
             };
-            // What belongs to a key of the batch goes with it.
+            // A due field or timeline of a key in the batch is removed together with the key.
             let goes = match &last {
                 Some(Expiry::DueField(timer)) => part.owner_of_field(*timer),
                 Some(Expiry::DueTimeline(id)) => Some(*id),
                 _ => None,
             };
             let last = last.filter(|_| goes.is_none_or(|id| !batch.contains(&id)));
-            // Keys that nobody has used are in no cache; their misses overlap here.
+            // The records are probably not in the processor's cache; their cache misses overlap
+            // here.
             if batch.len() > 1 {
                 part.warm_due(&batch);
             }
@@ -163,8 +170,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Expires a due key that a command has met, unless the turn is frozen. Returns false for a timer, which stays: only its
-    /// loop fires it.
+    /// Expires a due key that a command has looked up, unless the turn is frozen. Returns whether
+    /// the key is hidden from the command: false for a timer, which stays until its loop fires it.
     #[cold]
     pub(crate) fn expire_touched(&mut self, db: usize, key: &[u8], id: Id) -> bool {
         let number = self.store.shard_of(key);
@@ -178,7 +185,7 @@ impl Turn<'_> {
         true
     }
 
-    /// As [`Turn::expire_touched`], when the shard is known.
+    /// Same as [`Turn::expire_touched`], when the shard is known.
     pub(crate) fn expire_met(&mut self, number: usize, db: usize, id: Id) {
         if self.frozen {
             return;
@@ -189,7 +196,8 @@ impl Turn<'_> {
         self.discarded.value(record.value);
     }
 
-    /// Expires a due field, with its event unless that was published, and its hash if that is empty now.
+    /// Expires a due field, publishes the event unless it is in `published`, and removes the hash
+    /// if it has become empty.
     fn expire_due_field(
         &mut self,
         number: usize,
@@ -212,8 +220,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Expires due fields that a command has met, by their numbers in the hash, unless the turn is frozen. Returns whether the
-    /// hash was removed with them.
+    /// Expires due fields that a command has looked up, given by their numbers in the hash, unless
+    /// the turn is frozen. Returns true if the hash has become empty and was removed.
     #[cold]
     pub(crate) fn expire_fields(
         &mut self,
@@ -258,12 +266,13 @@ impl Turn<'_> {
         self.commit_expiry(db, key, Classes::EXPIRED, "expired", Some(&record.value));
     }
 
-    /// Moves the instant to `to` and expires what falls due by then, in exact deadline order over all shards and databases,
-    /// each key at the instant of its own deadline: for a virtual clock. Only moves the instant if `to` is earlier, or if
-    /// active expiry is off. Locks everything until it is done: O(n log (shards · databases)) for n keys.
+    /// Moves the turn's instant to `to`, for a virtual clock. Expires everything that is due by
+    /// then in exact deadline order over all shards and databases, each key at the instant of its
+    /// own deadline. Expires nothing if `to` is earlier than the instant or if active expiry is
+    /// off. Locks every shard. O(n log (shards · databases)) for n keys.
     ///
-    /// Returns false at the instant of timers that are due: the caller takes them by [`Turn::take_due_timers`], fires them and
-    /// calls again.
+    /// Returns false if timers are due before `to`; the turn's instant is then their deadline. The
+    /// caller takes the timers by [`Turn::take_due_timers`], fires them and calls again.
     #[must_use = "timers may be due before the instant"]
     pub fn advance(&mut self, to: Now) -> bool {
         if self.store.active_expire() {
@@ -283,21 +292,23 @@ impl Turn<'_> {
                 let instant = Now::from_ms(deadline);
                 self.now = self.now.max(instant);
                 let found = self.due_timers.len();
-                // By `instant` and not by the turn's: keys that were overdue expire in deadline order too.
+                // `instant` is used instead of the turn's instant, so that overdue keys also expire
+                // in deadline order.
                 let mut done = false;
                 while !done && self.due_timers.len() == found {
                     done = self.expire_and_append(number, db, instant, &mut { usize::MAX });
                 }
                 if self.due_timers.len() > found {
-                    // The timers of the other shards fire in the same round: those that this shard's make would else fire first,
-                    // and could be made again without an end.
+                    // Timers of other shards with the same deadline fire in the same round.
+                    // Otherwise timers that this shard's timers create would fire first, and could
+                    // create others without end.
                     fires_at = Some(deadline);
                     continue;
                 }
                 let next = self.shard_db(number, db).next_deadline();
                 heads.extend(next.map(|at| Reverse((at, number, db))));
                 if self.move_dead_letters() {
-                    // Any shard may have got an entry that will be too old.
+                    // The target streams may be in any shard and may have got new deadlines.
                     for (number, shard) in self.held_shards() {
                         let next = shard.dbs[db].next_deadline();
                         heads.extend(next.map(|at| Reverse((at, number, db))));
@@ -312,7 +323,7 @@ impl Turn<'_> {
         true
     }
 
-    /// Returns the earliest deadline of all shards and databases, exactly. Locks everything.
+    /// Returns the exact earliest deadline of all shards and databases. Locks every shard.
     pub fn next_deadline(&mut self) -> Option<u64> {
         self.lock_all();
         self.held_shards()
@@ -452,7 +463,8 @@ mod tests {
         assert!(gone.0.len() <= 200, "{}", gone.0.len());
     }
 
-    /// What is filed before anything was due lies near its deadline: the first key need not wait until all others have moved.
+    /// Entries that are filed before anything was due lie at the right level of the wheel, so the
+    /// first key expires without moving all others first.
     #[test]
     fn the_first_of_many_keys_expires_at_once() {
         // The first millisecond of a slot of four minutes, so that all deadlines are in it.

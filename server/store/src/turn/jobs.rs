@@ -1,12 +1,16 @@
-//! What is due in queues of jobs.
+//! Processing of jobs that are due in queues of jobs.
 //!
-//! Ground rules: the wheel fires a queue's timer under the lock of its shard ([`Turn::jobs_due`]), which takes some steps
-//! ([`Jobs::step`]) and tells the workers that wait. A command takes steps before it looks ([`Turn::settle_jobs`]). What a
-//! time that has come means for a job is a matter of its record (`value/jobs.rs`), so the log has no word of it; removals and deaths
-//! are logged. A job that goes to another queue may go to another shard: it waits as `leaving` until the expiry step is done, as the entries for
-//! dead-letter streams do.
+//! Ground rules: a queue has one timer. When it fires, under the lock of the queue's shard,
+//! [`Turn::jobs_due`] takes some steps ([`Jobs::step`]) and makes the key ready for waiting
+//! workers. Each step moves or removes one job whose time has passed: a delayed job becomes ready,
+//! and a job whose lease has ended waits for its next attempt. A command takes the due steps before
+//! it reads the queue ([`Turn::settle_jobs`]). The result of such a move follows from the job's
+//! record alone (`value/jobs.rs`), so it is not logged, and a replica or a replay gets the same
+//! state. Removals and deaths of jobs are logged. A dead job that moves to another queue, perhaps
+//! in another shard, stays in the set `Leaving` until the expiry step is done and both shards are
+//! locked.
 //!
-//! The log knows three commands beside those of clients: JOB PUT with a whole job, JOB LEASED, and JOB DEL.
+//! The log has whole jobs (JOB PUT), leases (JOB LEASED) and removals (JOB DEL).
 
 use rand::RngExt as _;
 
@@ -21,15 +25,15 @@ use crate::value::Kind;
 use crate::value::jobs::{Details, Job, Jobs, Set, State, Step};
 use crate::value::keyed::Element as _;
 
-/// Number of steps that a queue takes before others follow.
+/// Maximum number of steps of one queue before other due values follow.
 const STEPS: usize = 64;
-/// Number of jobs that leave a queue for others before others follow.
+/// Maximum number of jobs that move from one queue to other queues at a time.
 const LEAVING: usize = 64;
 
-/// A job on its way: its ID, and the queue that it goes to.
+/// A job that moves to another queue: the job's ID and the key of the other queue.
 type Leaves = (Box<[u8]>, Box<[u8]>);
 
-/// Returns a job as the log has it.
+/// Returns the encoding of a job for JOB PUT.
 pub(crate) fn written(job: &Job) -> Vec<u8> {
     let mut out = Vec::new();
     job.write(&mut out);
@@ -43,9 +47,9 @@ pub struct JobCounts {
     pub queues: u64,
     /// Jobs that are ready.
     pub ready: u64,
-    /// Jobs that wait for their time.
+    /// Jobs whose time has not come yet.
     pub delayed: u64,
-    /// Jobs that workers have.
+    /// Jobs that workers have leased.
     pub leased: u64,
     /// Dead jobs.
     pub dead: u64,
@@ -70,7 +74,7 @@ impl JobCounts {
     }
 }
 
-/// A count of the jobs in all databases, which goes on where its last step has ended.
+/// A count of the jobs in all databases that is made in steps.
 #[derive(Clone, Debug, Default)]
 pub struct JobCensus {
     counted: JobCounts,
@@ -79,9 +83,10 @@ pub struct JobCensus {
 }
 
 impl Turn<'_> {
-    /// Counts up to `most` queues. Locks one shard after the other. Returns the counts at the end of the last shard, from where
-    /// the next step begins anew. Between two steps jobs may move on, so the counts are those of one instant only if one step is
-    /// enough. O(shards · databases + queues · log jobs).
+    /// Takes a step of a count, over up to `most` queues. Returns the counts after the last queue,
+    /// and then resets the census. Jobs may change between two steps, so the counts are of one
+    /// instant only if one step is enough. Locks one shard after the other. O(shards · databases +
+    /// queues · log jobs).
     pub fn count_jobs(&mut self, census: &mut JobCensus, most: usize) -> Option<JobCounts> {
         let (now, mut left) = (self.now, most);
         let (shard, mut db, mut record) = census.next;
@@ -106,35 +111,35 @@ impl Turn<'_> {
         Some(std::mem::take(census).counted)
     }
 
-    /// Calls `see` with each queue of a database. Locks one shard after the other.
+    /// Calls `visit` with each queue of a database. Locks one shard after the other.
     ///
     /// # Errors
-    /// That of `see`, which ends the walk.
+    /// The error of `visit`, after which no other queue is visited.
     pub fn each_queue(
         &mut self,
         db: usize,
-        mut see: impl FnMut(&[u8], &Jobs) -> Result<(), Error>,
+        mut visit: impl FnMut(&[u8], &Jobs) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let now = self.now;
         for number in 0..self.store.shards() {
             self.lock_one(number);
             for (_, record, jobs) in self.shard_db_ref(number, db).queues_from(0) {
                 if !record.has_expired(now) {
-                    see(record.key.as_bytes(), jobs)?;
+                    visit(record.key.as_bytes(), jobs)?;
                 }
             }
         }
         Ok(())
     }
 
-    /// Calls `see` with a queue, if there is one of this name. Locks its shard.
-    pub fn see_queue(&mut self, db: usize, key: &[u8], see: impl FnOnce(&Jobs)) {
+    /// Calls `visit` with the queue `key`, if it exists. Locks its shard.
+    pub fn read_queue(&mut self, db: usize, key: &[u8], visit: impl FnOnce(&Jobs)) {
         let number = self.store.shard_of(key);
         self.lock_one(number);
         if let Some(id) = self.find_live::<Jobs>(number, db, key)
             && let Some(jobs) = Jobs::of(&self.shard_db(number, db).get(id).value)
         {
-            see(jobs);
+            visit(jobs);
         }
     }
 
@@ -142,7 +147,7 @@ impl Turn<'_> {
         Jobs::of_mut(&mut self.shard_db(number, db).get_mut(id).value)
     }
 
-    /// Does what is due in a queue whose timer has fired, and arms the timer again.
+    /// Takes the due steps in a queue whose timer has fired, and arms the timer again.
     pub(super) fn jobs_due(
         &mut self,
         number: usize,
@@ -159,7 +164,7 @@ impl Turn<'_> {
         if let Some(jobs) = self.jobs_at(number, db, id)
             && jobs.has_leaving()
         {
-            // If nobody gets to them.
+            // The timer fires again if the jobs are not moved after this step.
             jobs.retry_at(until.read_ms() + 1);
             self.dead_letters.push((db, key[..].into()));
         }
@@ -167,7 +172,7 @@ impl Turn<'_> {
         self.shard_db(number, db).rearm(id);
     }
 
-    /// Takes steps that are due in a queue, at most `steps`. Returns their number.
+    /// Takes up to `steps` due steps in a queue. Returns the number of steps taken.
     fn step_jobs(
         &mut self,
         number: usize,
@@ -185,7 +190,7 @@ impl Turn<'_> {
                 Step::Idle => break,
                 Step::Moved(due_ms) => {
                     moved += 1;
-                    self.sink.moved_on(now, due_ms);
+                    self.sink.became_due(now, due_ms);
                 }
                 Step::Removed(job) => {
                     self.expiry_effect(db, &[b"JOB", b"DEL", key, &job]);
@@ -202,14 +207,14 @@ impl Turn<'_> {
         }
         self.stats.jobs_moved += moved;
         if moved > 0 {
-            // Nobody need be told by the log, but whoever watches the key, or keeps replies about it, must be.
+            // The moves are not logged, but the key has changed for clients that watch or cache it.
             self.commit_expiry(db, key, Classes::GENERIC, "jobready", None);
         }
         taken
     }
 
-    /// Takes steps in a queue that a command has met and that may have some, unless the turn is frozen: `count`, or some if
-    /// that is fewer.
+    /// Takes due steps in a queue that a command has looked up, unless the turn is frozen: up to
+    /// `count`, but at least [`STEPS`].
     pub(crate) fn settle_jobs(
         &mut self,
         number: usize,
@@ -227,7 +232,8 @@ impl Turn<'_> {
         self.shard_db(number, db).rearm(id);
     }
 
-    /// Moves jobs that are on the way from a queue to others, up to some. Both shards are locked.
+    /// Moves up to [`LEAVING`] dead jobs of a queue to their other queues. Locks the shards of both
+    /// queues.
     pub(super) fn move_dead_jobs(&mut self, db: usize, key: &[u8]) {
         let number = self.store.shard_of(key);
         self.lock_one(number);
@@ -259,9 +265,9 @@ impl Turn<'_> {
         }
     }
 
-    /// Moves one job to the queue `to`, where it is due now, without its number of attempts. If that key holds something
-    /// else, the job stays among the dead ones of its own queue. Returns `None` if the job has not moved: it may be gone, because others
-    /// had the lock between the looks.
+    /// Moves one dead job to the queue `to`, where it is due now and its number of attempts starts
+    /// at 0. If `to` is a key of another type, the job stays dead in its own queue. Returns `None`
+    /// if the job was not moved; it may have changed while the shard was unlocked.
     fn move_job(&mut self, db: usize, key: &[u8], name: &[u8], to: &[u8]) -> Option<()> {
         let (now, number, other) = (self.now, self.store.shard_of(key), self.store.shard_of(to));
         let id = self.find_live::<Jobs>(number, db, key)?;
@@ -286,7 +292,7 @@ impl Turn<'_> {
         }
         let draws = &self.store.draws;
         let queue = self.jobs_at(other, db, target)?;
-        // An ID that is taken there may not hide the job.
+        // If the other queue has a job with the same ID, the moved job gets a new ID.
         let new_id = match queue.find(name) {
             Some(_) => queue.new_id(now, || draws.generator().random()),
             None => name.into(),

@@ -1,11 +1,24 @@
 //! The locks of a turn.
 //!
-//! Ground rules: locks are taken in ascending order, all at once; out of order a lock may only be tried. A transaction *pins* the
-//! shards that all of its commands need: until it ends, nothing is locked or unlocked. One turn at a time, that of a script,
-//! may pin shards as it needs them, in any order: turns that wait for a shard give up theirs if it wants one.
+//! Ground rules:
 //!
-//! While there are rules of NOTIFY, a turn that holds a shard holds the shards of the rules' streams too. `Turn::acquire` is the only
-//! function that adds locks, and it ensures that. Rules change only under all locks, so they stay as they are while a turn holds any.
+//! - A command's row names its keys. The turn locks their shards in ascending order, all before the
+//!   command runs, so commands on several keys are atomic and cannot deadlock. Out of order a turn
+//!   may only *try* a lock.
+//! - The locks are kept for the following commands, until a command needs a shard that is not held,
+//!   or until the turn is released. After a command on the whole keyspace they are released at
+//!   once.
+//! - A transaction *pins* the shards that all of its commands need: until it ends, no shard is
+//!   locked or unlocked.
+//! - The turn of a script *grows*: it pins further shards when its commands need them, in any
+//!   order. Only one turn may grow at a time. While it waits for a shard, another turn that holds
+//!   that shard and waits for further shards releases all of its shards.
+//! - No thread waits for anything but shards while it holds a shard's lock.
+//!
+//! While there are rules of NOTIFY, a turn that holds any shard also holds the *target shards*: the
+//! shards of the rules' streams. `Turn::acquire` is the only function that adds locks, and it
+//! ensures this. Rules change only while every shard is locked, so they cannot change while a turn
+//! holds a shard.
 
 use std::borrow::Cow;
 use std::sync::atomic::Ordering;
@@ -20,31 +33,34 @@ use crate::keyspace::shard::{NAP, Shard};
 use crate::lock_order::OrderedGuard;
 use crate::uses::Uses;
 
-/// A pipeline whose command needs as large a part of the shards (one of so many) locks all of them until its stretch ends: commands that
-/// follow probably need as many, and each would meet the locks of another loop.
+/// If a command of a pipeline needs at least `1 / PART` of all shards, the turn locks all shards
+/// until the prepared stretch of the pipeline ends: the commands that follow probably need as many
+/// shards, and each would wait for locks of other loops.
 const PART: usize = 8;
-/// Time between two looks at whether a turn must let go of what it holds, while it waits for more.
+/// Time after which a turn that holds shards and waits for another shard checks whether it must
+/// release its shards.
 const BACK_OFF: Duration = Duration::from_micros(50);
 
 /// How a turn waits for a shard that is locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Patience {
-    /// It does not.
+    /// It does not wait.
     None,
     /// At most this long.
     AtMost(Duration),
-    /// Until the shard is free, or the turn that locks in any order wants a shard of this one.
+    /// Until the shard is free, or until the growing turn waits for a shard that this turn holds.
     Yielding,
-    /// Until the shard is free: only the turn that locks in any order.
+    /// Until the shard is free. Only the growing turn waits in this way.
     Unlimited,
 }
 
 impl<'s> Turn<'s> {
-    /// Locks the shards that `command` needs. Returns false if the held shards suffice, and true if they were unlocked first.
+    /// Locks the shards that `command` needs. Returns false if the held shards suffice, and true if
+    /// shards had to be locked.
     pub(crate) fn lock_for(&mut self, command: &Command, args: Args) -> bool {
-        self.sole = None;
-        self.named = std::mem::replace(&mut self.next, Name::NONE);
-        self.others.clear();
+        self.only_shard = None;
+        self.hashed_key = std::mem::replace(&mut self.next, Name::NONE);
+        self.keys.clear();
         if command.reaches_unnamed(args) {
             let enough = self.held.len() == self.store.shards();
             self.lock_all();
@@ -57,16 +73,16 @@ impl<'s> Turn<'s> {
                 self.lock(&[0]);
             }
             if command.keys.is_open() {
-                self.name_others(command, args);
+                self.hash_keys(command, args);
             }
             return !enough;
         }
         if let Some(key) = command.keys.only().and_then(|at| args.get(at)) {
-            if !self.named.is(key) {
-                self.named = Name::new(key, store.hash(key));
+            if !self.hashed_key.is(key) {
+                self.hashed_key = Name::new(key, store.hash(key));
             }
-            let number = self.named.hash.shard(shards);
-            self.sole = Some(number);
+            let number = self.hashed_key.hash.shard(shards);
+            self.only_shard = Some(number);
             let found = self.find_held(number);
             match found {
                 Ok(at) => self.held_last = at,
@@ -77,13 +93,13 @@ impl<'s> Turn<'s> {
             }
             return found.is_err();
         }
-        self.name_others(command, args);
-        let numbers = self.others.iter().map(|name| name.hash.shard(shards));
+        self.hash_keys(command, args);
+        let numbers = self.keys.iter().map(|name| name.hash.shard(shards));
         let mut needed: SmallVec<[usize; 16]> = numbers.collect();
         needed.sort_unstable();
         needed.dedup();
         if let [one] = needed[..] {
-            self.sole = Some(one);
+            self.only_shard = Some(one);
         }
         let enough = needed.iter().all(|n| self.holds(*n));
         if !enough && self.ahead.len() > 1 && needed.len() * PART >= shards {
@@ -95,17 +111,18 @@ impl<'s> Turn<'s> {
     }
 
     /// Hashes the keys of a command that may have several.
-    fn name_others(&mut self, command: &Command, args: Args) {
-        let (store, others) = (self.store, &mut self.others);
-        (self.others_used, self.others_warm) = (0, 0);
-        // It is among them.
-        self.named = Name::NONE;
+    fn hash_keys(&mut self, command: &Command, args: Args) {
+        let (store, keys) = (self.store, &mut self.keys);
+        (self.keys_used, self.keys_warm) = (0, 0);
+        // The first key is among `keys`.
+        self.hashed_key = Name::NONE;
         command.keys.each(args, &mut |at| {
-            others.extend(args.get(at).map(|key| Name::new(key, store.hash(key))));
+            keys.extend(args.get(at).map(|key| Name::new(key, store.hash(key))));
         });
     }
 
-    /// Adds the shards that `command` needs to the held ones, as far as they are free. Returns whether all are held now.
+    /// Adds the shards that `command` needs and that are free to the held shards. Returns whether
+    /// all shards that the command needs are held now.
     pub fn try_lock_for(&mut self, command: &Command, args: Args) -> bool {
         if command.reaches_unnamed(args) {
             return false;
@@ -122,14 +139,15 @@ impl<'s> Turn<'s> {
         self.find_held(shard).is_ok()
     }
 
-    /// Returns the place of a shard among the held ones.
+    /// Returns the index of a shard in `held`, or the index at which it would be inserted.
     #[inline]
     pub(super) fn find_held(&self, shard: usize) -> Result<usize, usize> {
         self.held.binary_search_by_key(&shard, |h| h.0)
     }
 
-    /// Adds these shards to the held ones and, while there are rules of NOTIFY, the shards of their streams. Returns false if one of
-    /// them was not free in time, or a rule has appeared meanwhile; the held shards may then be some of them, or none.
+    /// Adds these shards and the target shards to the held shards. Returns false if a shard was not
+    /// free in time, or if a rule of NOTIFY was added meanwhile; the turn may then hold some of the
+    /// shards or none.
     #[inline]
     fn acquire(&mut self, shards: &[usize], patience: Patience) -> bool {
         let all = self.with_targets(shards);
@@ -147,13 +165,14 @@ impl<'s> Turn<'s> {
         }
         let complete = self.holds_targets();
         if !complete {
-            // Nothing was held before, or the targets would be held.
+            // The turn held no shard before, because it would have held the target shards as well.
             self.drop_locks();
         }
         free && complete
     }
 
-    /// Locks a shard that another turn has locked, if that is possible within `patience`.
+    /// Waits for a shard that another turn has locked. Returns `None` if `patience` ends before the
+    /// shard is free.
     #[cold]
     fn wait_for(&self, number: usize, patience: Patience) -> Option<OrderedGuard<'s, Shard>> {
         let (store, locked) = (self.store, &self.store.locked[number]);
@@ -165,7 +184,8 @@ impl<'s> Turn<'s> {
                 if let Some(shard) = locked.wait_for(BACK_OFF) {
                     return Some(shard);
                 }
-                // The only turn that may lock in any order waits for a shard of this one, and may hold the next.
+                // The growing turn waits for a shard of this turn, and may hold the shard for which
+                // this turn waits.
                 if self.holds(store.wanted.load(Ordering::SeqCst)) {
                     return None;
                 }
@@ -197,8 +217,9 @@ impl<'s> Turn<'s> {
         self.held.insert(at, (number, shard));
     }
 
-    /// Unlocks everything if the turn holds every one of several shards, unless it is pinned: other threads should not
-    /// wait any longer for a command on the whole keyspace.
+    /// Releases the turn if it holds every shard of several, so that other threads wait only for
+    /// the command that needed the whole keyspace. Does nothing if the shards are pinned or if the
+    /// command waits.
     #[inline]
     pub fn release_whole(&mut self) {
         if self.held.len() > 1 && self.held.len() == self.store.shards() && self.wait.is_none() {
@@ -206,21 +227,21 @@ impl<'s> Turn<'s> {
         }
     }
 
-    /// Unlocks all shards, of which nothing was used.
+    /// Unlocks all shards, in which the turn has changed nothing.
     fn drop_locks(&mut self) {
         self.held.clear();
         self.observed = false;
     }
 
-    /// Unlocks everything for a moment, because the turn that locks in any order wants a shard of
-    /// this one.
+    /// Unlocks all shards and sleeps for a moment, because the growing turn waits for one of them.
     #[cold]
     fn give_way(&mut self) {
         self.drop_locks();
         (self.store.nap)(NAP);
     }
 
-    /// Locks `shards` only, or adds them to the held ones if the turn grows. Their numbers ascend.
+    /// Locks `shards` in place of the held shards, or adds them to the held shards if the turn
+    /// grows. The numbers must ascend.
     fn lock(&mut self, shards: &[usize]) {
         debug_assert!(self.may_lock, "the locks are held for long");
         debug_assert!(shards.is_sorted(), "shards are locked in ascending order");
@@ -235,7 +256,7 @@ impl<'s> Turn<'s> {
         }
     }
 
-    /// Returns these shards and those of the target streams, ascending.
+    /// Returns these shards and the target shards, ascending.
     #[inline]
     fn with_targets<'a>(&self, shards: &'a [usize]) -> Cow<'a, [usize]> {
         if !self.store.notify.any() {
@@ -247,7 +268,7 @@ impl<'s> Turn<'s> {
         Cow::Owned(all)
     }
 
-    /// Makes sure that the shards of these keys are held. O(length of the keys).
+    /// Locks the shards of these keys unless all of them are held. O(length of the keys).
     pub(crate) fn lock_keys<'k>(&mut self, keys: impl Iterator<Item = &'k [u8]>) {
         let store = self.store;
         let mut needed: SmallVec<[usize; 8]> = keys.map(|key| store.shard_of(key)).collect();
@@ -258,8 +279,9 @@ impl<'s> Turn<'s> {
         }
     }
 
-    /// Locks these shards, or all of them without a list, and keeps them until [`Turn::unpin`]. The commands meanwhile must
-    /// need no others. No other thread sees or changes anything in them.
+    /// Locks these shards, or every shard for `None`, and keeps them until [`Turn::unpin`]. The
+    /// commands until then must need no other shards. No other thread can read or change the
+    /// shards.
     pub fn pin(&mut self, shards: Option<Vec<usize>>) {
         self.unpin();
         match shards {
@@ -275,8 +297,9 @@ impl<'s> Turn<'s> {
         self.pinned = true;
     }
 
-    /// As [`Turn::pin`] with the shards of `keys`, but the commands meanwhile add the shards that they need, in any order.
-    /// Only one turn at a time may do so.
+    /// Same as [`Turn::pin`] with the shards of `keys`, but the turn *grows*: commands until
+    /// [`Turn::unpin`] add the shards that they need, in any order. Only one turn at a time may
+    /// grow.
     pub fn pin_and_grow<'k>(&mut self, keys: impl Iterator<Item = &'k [u8]>) {
         let store = self.store;
         if store.shards() == 1 {
@@ -297,14 +320,16 @@ impl<'s> Turn<'s> {
         self.grows = false;
     }
 
-    /// Locks every shard until [`Turn::end_whole`], for commands that no other thread may see one by one: the stream of a
-    /// primary. Transactions and scripts among them may pin what they need.
+    /// Locks every shard until [`Turn::end_whole`], for commands whose intermediate states no other
+    /// thread may see: a stretch of a primary's stream. Transactions and scripts among the commands
+    /// may pin shards.
     pub fn hold_whole(&mut self) {
         self.lock_all();
         self.whole = true;
     }
 
-    /// Ends [`Turn::hold_whole`]. The shards stay locked until others are needed or the turn is released.
+    /// Ends [`Turn::hold_whole`]. The shards stay locked until others are needed or the turn is
+    /// released.
     pub fn end_whole(&mut self) {
         self.whole = false;
     }
@@ -329,7 +354,7 @@ impl<'s> Turn<'s> {
         }
     }
 
-    /// As [`Turn::lock_one`], but waits at most this long. Returns whether the shard is held.
+    /// Same as [`Turn::lock_one`], but waits at most this long. Returns whether the shard is held.
     pub fn try_lock_one(&mut self, number: usize, patience: Duration) -> bool {
         if !self.holds(number) {
             assert!(!self.pinned, "a transaction has pinned all that it needs");
@@ -342,8 +367,8 @@ impl<'s> Turn<'s> {
         true
     }
 
-    /// Locks those of `shards` that are free, in place of the held ones. Does nothing while there are rules of NOTIFY: each lock
-    /// needs those of their streams too.
+    /// Locks those of `shards` that are free, in place of the held shards. Does nothing while there
+    /// are rules of NOTIFY, because each lock would need the locks of the target shards.
     pub(super) fn try_lock_some(&mut self, shards: &[usize]) {
         if self.store.notify.any() {
             return;

@@ -1,7 +1,12 @@
-//! A turn: some commands and expiries at one instant, with the locks they need.
+//! A *turn*: commands and expiry that one thread runs at one instant, with the locks of the shards
+//! that they need. An event loop runs one turn after the other; several loops run turns at the same
+//! time on different shards.
 //!
-//! A turn keeps its shards locked until it needs others or is [released](Turn::release), so a pipeline pays for one lock. It must
-//! be released before its thread waits for anything. The file `locks.rs` has the rules of locking.
+//! A turn keeps its shards locked until it needs other shards or is [released](Turn::release), so a
+//! pipeline on one shard locks it once. The caller must release the turn before the thread waits
+//! for anything. `locks.rs` has the rules of locking, `commit.rs` the rules for changes, and
+//! `cx.rs` the look-ups of commands. A turn is not a transaction: MULTI and EXEC run within a turn,
+//! which keeps their shards *pinned*.
 
 mod ahead;
 mod commit;
@@ -54,22 +59,23 @@ pub type Handler = fn(&mut Cx<'_, '_>, Args<'_>, &mut Reply<'_>) -> Result<(), E
 /// A row of a keyspace command.
 pub type Command = Row<Handler>;
 
-/// Memory to free after a turn.
+/// Removed data that is dropped after a turn, because dropping it may take long.
 #[derive(Default)]
 pub struct Discarded {
     /// Flushed databases.
     pub(crate) dbs: Vec<Db>,
-    /// Large removed values.
+    /// Removed values with many elements or bytes.
     values: Vec<Value>,
-    /// Keys that clients may have cached, before a flush.
+    /// Tables of keys that clients may have cached, emptied by a flush.
     tracked: Vec<Tracked>,
     /// Bytes of the evicted values among `values`.
     bytes: usize,
 }
 
 impl Discarded {
-    /// Returns the approximate number of objects to free. O(databases and values).
-    pub fn things(&self) -> usize {
+    /// Returns the approximate number of allocations to free: keys, elements of values, and tracked
+    /// keys. O(databases and values).
+    pub fn elements_to_free(&self) -> usize {
         let keys = self.dbs.iter().map(Db::len).sum::<usize>();
         let values = self.values.iter();
         let elements = values
@@ -79,29 +85,30 @@ impl Discarded {
         keys + elements + tracked
     }
 
-    /// Number of objects, as Redis counts them: the keys of databases, and values. O(databases).
+    /// Returns the number of objects to free as Redis counts them (`lazyfree_pending_objects`):
+    /// keys of databases, and values. O(databases).
     pub fn objects(&self) -> usize {
         self.values() + self.dbs.iter().map(Db::len).sum::<usize>()
     }
 
-    /// Number of large removed values.
+    /// Returns the number of large removed values.
     pub fn values(&self) -> usize {
         self.values.len()
     }
 
-    /// Returns the bytes of the evicted values, which are free as soon as they are dropped.
+    /// Returns the bytes of the evicted values, which the caller may count as free already.
     pub fn evicted_bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Takes a removed value. Drops a small one at once.
+    /// Keeps a large removed value to drop it later. Drops a small value at once.
     pub(crate) fn value(&mut self, value: Value) {
         if value.drops_late() {
             self.values.push(value);
         }
     }
 
-    /// As [`Discarded::value`], for an evicted value, whose bytes count as free from now on.
+    /// Same as [`Discarded::value`], for an evicted value, whose bytes count as free at once.
     pub(crate) fn evicted(&mut self, value: Value) {
         if value.drops_late() {
             self.bytes += value.content().heap_bytes();
@@ -115,7 +122,7 @@ pub const READ_ONLY: Error = Error::fixed("READONLY You can't write against a re
 
 type Held<'s> = SmallVec<[(usize, OrderedGuard<'s, Shard>); ahead::LOCKS_MAX]>;
 
-/// Some commands at one instant.
+/// Commands and expiry at one instant; see the module's documentation in `turn/mod.rs`.
 pub struct Turn<'s> {
     /// The keyspace.
     pub store: &'s Store,
@@ -125,92 +132,102 @@ pub struct Turn<'s> {
     pub sink: &'s mut dyn Sink,
     /// Classes of events that are on.
     pub classes: Classes,
-    /// Due keys are hidden and not expired: so read-only commands run while expiry is paused.
+    /// While it is set, due keys are hidden from commands but do not expire: for reads while
+    /// clients are paused, and for clients of a replica.
     pub frozen: bool,
     /// Limits of compact collections. The caller may renew them between commands.
     pub limits: Limits,
     /// Counts so far.
     pub stats: Stats,
-    /// Flushed databases and large removed values. Dropping them takes time in proportion to their size, so the caller
-    /// does it after the turn, and on another thread if it is much.
+    /// Flushed databases and large removed values. The caller drops them after the turn; if there
+    /// are many, another thread does.
     pub discarded: Discarded,
-    /// Set by a command that has found nothing and waits; it has not replied.
+    /// Set by a blocking command that has found nothing and has not replied. The caller then calls
+    /// [`Turn::begin_waiting`].
     pub wait: Option<Wait>,
     /// The client whose commands run; 0 if there is none.
     pub client: u64,
-    /// The number under which the client's reads are remembered, if the next command's are.
+    /// Number of the client in the tables of client-side caching, if the keys of the next command
+    /// are to be remembered.
     pub reader: Option<u32>,
     /// The source of the commands that run.
     source: Source,
-    /// False while another thread, or an earlier turn of this one, holds shards for long: the caller must lock nothing.
+    /// False while another thread, or an outer turn of this thread, holds shards for long.
+    /// Meanwhile the caller must not let this turn lock.
     pub may_lock: bool,
-    /// Keys that clients wait for, in the order in which they became ready.
+    /// Keys whose waiting clients may be served, in the order in which the keys became ready.
     ready: VecDeque<ReadyKey>,
-    /// Streams with entries that are due for a dead-letter stream, and queues with jobs for another one: these may be in other shards.
+    /// Database and key of streams with entries for a dead-letter stream, and of queues with jobs
+    /// for another queue. The targets may be in other shards, so the entries and jobs are moved
+    /// after the expiry step.
     dead_letters: Vec<(usize, Box<[u8]>)>,
-    /// Timers that are due and wait for the caller to fire them.
+    /// Timers that are due, for the caller to fire.
     due_timers: Vec<DueTimer>,
-    /// The command of a timer runs: no timer is due before the next millisecond because of it.
+    /// Whether the command of a timer runs. A timer that this command sets is due in the next
+    /// millisecond at the earliest.
     in_timer: bool,
-    /// Ascending by shard number.
+    /// The locked shards, ascending by number.
     held: Held<'s>,
-    /// Place among the held shards at which the last look-up found its shard.
+    /// Index in `held` at which the last look-up found its shard.
     held_last: usize,
-    /// The only shard of the command's keys, if there is one.
-    sole: Option<usize>,
-    /// The command's first key, if its hash is known: a name is hashed once a command.
-    named: Name,
-    /// The command's other keys, if it has several and there are several shards.
-    others: Vec<Name>,
-    /// Number of `others` that were looked up.
-    others_used: usize,
-    /// At this number of `others_used` the cache lines of the next ones are fetched.
-    others_warm: usize,
-    /// The database of the running command.
-    others_db: usize,
-    /// First key of the command that runs next, from the look-ahead.
+    /// Shard of the command's keys, if all are in the same shard.
+    only_shard: Option<usize>,
+    /// The command's only key with its hash, so that the name is hashed once.
+    hashed_key: Name,
+    /// The command's keys with their hashes, if it may have several.
+    keys: Vec<Name>,
+    /// Number of the `keys` that the handler has looked up.
+    keys_used: usize,
+    /// When `keys_used` reaches this number, the cache lines of the next keys are loaded.
+    keys_warm: usize,
+    /// Database of the `keys`.
+    keys_db: usize,
+    /// First key of the next command, with the hash that the look-ahead has computed.
     next: Name,
-    /// First keys of the commands that were looked ahead at.
+    /// First keys of the commands that the look-ahead has prepared.
     ahead: Names,
-    /// Databases whose deadlines may have changed in the held shards.
+    /// The databases of the held shards whose deadlines may have changed.
     touched: Touched,
-    /// The held shards stay held, and suffice.
+    /// A transaction or script has pinned the held shards: they stay locked.
     pinned: bool,
-    /// Commands add the shards that they need to the pinned ones.
+    /// Commands of a script add the shards that they need to the pinned shards.
     grows: bool,
-    /// Every shard stays held until [`Turn::end_whole`], whatever is pinned and unpinned meanwhile.
+    /// Every shard stays locked until [`Turn::end_whole`], even if shards are pinned and unpinned
+    /// meanwhile.
     whole: bool,
-    /// A client may watch a key of a held shard, or wait for one.
+    /// Changes of keys in the held shards must be reported, because clients may watch, cache or
+    /// wait for keys, or because the eviction policy needs the times of changes.
     observed: bool,
-    /// What the turn has changed, if somebody reads the log of changes.
+    /// The turn's changes as commands, if the log of changes has a reader.
     effects: Effects,
-    /// Somebody reads the log of changes. Read whenever a shard is locked.
+    /// Whether the log of changes has a reader. Renewed whenever a shard is locked.
     logged: bool,
-    /// The sink gets the changed keys. Read whenever a shard is locked.
+    /// Whether changed keys are reported to the sink. Renewed whenever a shard is locked.
     notes: bool,
-    /// Changed keys are reported to the sink, to clients or to the policy. [`Turn::commit`] reads only this flag.
+    /// Whether changed keys are reported to anything: the sink, clients, the eviction policy or the
+    /// local keys of a replica. [`Turn::commit`] checks only this flag.
     reports: bool,
-    /// The turns that may write. Read whenever a shard is locked.
+    /// The turns that may write. Renewed whenever a shard is locked.
     writers: Writers,
-    /// The running transaction has been admitted with its writes.
+    /// Whether the running transaction may write, even if its commands change the server's role.
     admitted: bool,
-    /// The commands are those of a log of changes, or run within one of them.
+    /// Whether the commands come from a log of changes, or run within such a command.
     replays: bool,
-    /// Events for the rules of NOTIFY.
+    /// Events that rules of NOTIFY select.
     recorder: Recorder,
-    /// The running command has committed a change.
+    /// Whether the running command has committed a change.
     changed: bool,
-    /// The running command has set its effects.
+    /// Whether the running command has set its effects itself.
     explicit: bool,
 }
 
 impl<'s> Turn<'s> {
-    /// Creates a turn at `now`, which holds no lock yet.
+    /// Creates a turn at `now`. It holds no lock yet.
     pub fn new(store: &'s Store, now: Now, sink: &'s mut dyn Sink, classes: Classes) -> Self {
         Self::with_limits(store, now, sink, classes, store.limits())
     }
 
-    /// As [`Turn::new`], for a caller that knows the store's [limits](Store::changed_limits).
+    /// Same as [`Turn::new`], for a caller that knows the store's [limits](Store::changed_limits).
     pub fn with_limits(
         store: &'s Store,
         now: Now,
@@ -238,12 +255,12 @@ impl<'s> Turn<'s> {
             in_timer: false,
             held: SmallVec::new(),
             held_last: 0,
-            sole: None,
-            named: Name::NONE,
-            others: Vec::new(),
-            others_used: 0,
-            others_warm: 0,
-            others_db: 0,
+            only_shard: None,
+            hashed_key: Name::NONE,
+            keys: Vec::new(),
+            keys_used: 0,
+            keys_warm: 0,
+            keys_db: 0,
             next: Name::NONE,
             ahead: Names::new(),
             touched: Touched::None,
@@ -264,13 +281,15 @@ impl<'s> Turn<'s> {
         }
     }
 
-    /// Logs the effects, unlocks everything unless it is pinned, and reports wake-ups that became earlier to the sink.
+    /// Logs the effects, unlocks all shards, and reports wake-ups that became earlier to the sink.
+    /// Does nothing while the shards are pinned or [held whole](Turn::hold_whole).
     pub fn release(&mut self) {
         if self.pinned || self.whole {
             return;
         }
         if !self.recorder.events.is_empty() {
-            // A command that locks one shard after the other has met due keys.
+            // A command that locks one shard after the other (SCAN, for example) may have expired
+            // keys.
             self.append_recorded();
         }
         self.log();
@@ -296,10 +315,11 @@ impl<'s> Turn<'s> {
         }
     }
 
-    /// Runs one command on database `db`, and appends one whole reply.
+    /// Runs one command on database `db`, and appends one whole reply. `touch` says whether reads
+    /// count as uses of keys.
     ///
     /// # Errors
-    /// The error to reply; nothing is appended then.
+    /// The error to send as the reply. Nothing is appended to `reply`.
     pub fn run(
         &mut self,
         command: &Command,
@@ -313,9 +333,9 @@ impl<'s> Turn<'s> {
         };
         self.lock_for(command, args);
         debug_assert!(self.holds_targets(), "a rule has a stream in another shard");
-        if self.others.len() > 1 {
-            self.others_db = db;
-            self.warm_others();
+        if self.keys.len() > 1 {
+            self.keys_db = db;
+            self.warm_keys();
         }
         if command.flags.has(Flags::WHOLE) {
             self.touch(Touched::Any);
@@ -355,22 +375,23 @@ impl<'s> Turn<'s> {
         result
     }
 
-    /// Begins or ends a transaction, whose shards are pinned. With `writes`, a change of the role by one of its commands refuses
-    /// none of its writes, as in Redis.
+    /// Sets whether the transaction that begins may write. If it may, it may also write after one
+    /// of its commands has changed the server's role, as in Redis. The caller passes false when the
+    /// transaction ends.
     pub fn admit(&mut self, writes: bool) {
         self.admitted = writes && self.writers != Writers::Stream;
     }
 
-    /// Returns whether the running transaction may write, also after a change of the role.
+    /// Returns whether [`Turn::admit`] has admitted the writes of the running transaction.
     pub fn is_admitted(&self) -> bool {
         self.admitted
     }
 
-    /// Notes that deadlines of these databases may have changed since the shards were locked.
+    /// Notes that deadlines of these databases may have changed. Must be called before the change.
     #[inline]
     pub(crate) fn touch(&mut self, which: Touched) {
         if self.touched == Touched::None {
-            self.tell_time(which);
+            self.set_wheel_time(which);
         }
         self.touched = match (self.touched, which) {
             (old, Touched::None) => old,
@@ -380,32 +401,33 @@ impl<'s> Turn<'s> {
         };
     }
 
-    /// Tells the wheels of these databases the time before new deadlines are filed there: once a turn, or whenever locks are taken.
-    fn tell_time(&mut self, which: Touched) {
+    /// Sets the time of these databases' wheels, before deadlines are filed in them.
+    fn set_wheel_time(&mut self, which: Touched) {
         let now = self.now;
         for (_, shard) in &mut self.held {
             match which {
                 Touched::None => {}
-                Touched::One(db) => shard.dbs[db].tell_time(now),
-                Touched::Any => shard.dbs.iter_mut().for_each(|db| db.tell_time(now)),
+                Touched::One(db) => shard.dbs[db].set_wheel_time(now),
+                Touched::Any => shard.dbs.iter_mut().for_each(|db| db.set_wheel_time(now)),
             }
         }
     }
 
-    /// Returns the hash of `key`. O(1) if it is a key of the running command whose hash is known, else O(length).
+    /// Returns the hash of `key`. O(1) if it is a key of the running command whose hash is known,
+    /// else O(length).
     #[inline]
     pub(crate) fn hash_of(&mut self, key: &[u8]) -> Hash {
-        if self.named.is(key) {
-            return self.named.hash;
+        if self.hashed_key.is(key) {
+            return self.hashed_key.hash;
         }
-        if let Some(name) = self.others.get(self.others_used)
+        if let Some(name) = self.keys.get(self.keys_used)
             && name.is(key)
         {
             let hash = name.hash;
-            if self.others_used == self.others_warm {
-                self.warm_others();
+            if self.keys_used == self.keys_warm {
+                self.warm_keys();
             }
-            self.others_used += 1;
+            self.keys_used += 1;
             return hash;
         }
         self.store.hash(key)
@@ -416,17 +438,19 @@ impl<'s> Turn<'s> {
         self.sink.note_changes();
     }
 
-    /// Returns the hash of a key and its database. O(1) for the key that a command names if that is the only one, else O(length).
+    /// Returns a hash of a key and its database. O(1) if the key is the only key of the running
+    /// command, else O(length).
     #[inline]
     pub fn key_hash(&self, db: usize, key: &[u8]) -> KeyHash {
-        let known = self.named.is(key).then_some(self.named.hash);
+        let known = self.hashed_key.is(key).then_some(self.hashed_key.hash);
         known.unwrap_or_else(|| self.store.hash(key)).in_db(db)
     }
 
-    /// Returns the shard of `key`, a key of the running command. O(1) if all of its keys are in one shard, else O(length).
+    /// Returns the shard of `key`, which the running command names. O(1) if all keys of the command
+    /// are in one shard, else O(length).
     #[inline]
     pub(crate) fn shard_of(&self, key: &[u8]) -> usize {
-        let shard = self.sole.unwrap_or_else(|| self.store.shard_of(key));
+        let shard = self.only_shard.unwrap_or_else(|| self.store.shard_of(key));
         debug_assert_eq!(
             shard,
             self.store.shard_of(key),
@@ -470,7 +494,7 @@ impl<'s> Turn<'s> {
         &mut self.held[at].1.dbs[db]
     }
 
-    /// As [`Turn::shard_db`], to read several parts at once.
+    /// Same as [`Turn::shard_db`], but borrows the turn as shared.
     ///
     /// # Panics
     /// If the shard is not held.
@@ -479,7 +503,7 @@ impl<'s> Turn<'s> {
         &self.held[self.held_at(number)].1.dbs[db]
     }
 
-    /// Returns the place of shard `number` among the held ones.
+    /// Returns the index in `held` of shard `number`.
     #[expect(clippy::inline_always, reason = "as `shard_db`")]
     #[inline(always)]
     fn held_at(&self, number: usize) -> usize {
@@ -500,7 +524,7 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// Context of a handler: the turn, and the client's choices.
+/// Context of a command's handler: the turn, and settings of the client.
 pub struct Cx<'t, 's> {
     /// The turn.
     pub turn: &'t mut Turn<'s>,
@@ -508,7 +532,7 @@ pub struct Cx<'t, 's> {
     pub db: usize,
     /// Whether reads count as uses (off: CLIENT NO-TOUCH).
     pub touch: bool,
-    /// Whether the command may write; its look-ups count no hits and misses.
+    /// Whether the command has the flag [`Flags::WRITE`].
     pub write: bool,
 }
 

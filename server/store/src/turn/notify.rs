@@ -1,8 +1,9 @@
-//! Entries of NOTIFY: events that rules want are kept while a command runs, and appended when it has ended.
+//! Entries of NOTIFY: events that a rule selects are recorded while a command runs, and appended to
+//! the rule's stream when its handler has returned.
 //!
-//! A handler may have looked up places that an append would move, so nothing is appended in the middle of it. Everything
-//! happens before the turn unlocks anything, and in one frame of the log: after a crash both the change and its entry are
-//! there, or neither.
+//! A handler may hold places of records that an append could move, so nothing is appended while it
+//! runs. The append happens before the turn unlocks a shard, and in the same frame of the log as
+//! the change: after a crash both the change and its entry exist, or neither.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,16 +16,16 @@ use crate::keyspace::shard::Touched;
 use crate::value::Value;
 use crate::value::stream::Stream;
 
-/// What a turn knows of the rules, and the events that it has not appended yet.
+/// A turn's copy of the rules, and the events that are not appended yet.
 #[derive(Default)]
 pub(super) struct Recorder {
-    /// Classes that some rule wants.
+    /// Classes of events that at least one rule selects.
     pub(super) classes: Classes,
     rules: Option<Arc<Rules>>,
     pub(super) events: Vec<Recorded>,
 }
 
-/// An event for a rule.
+/// An event that a rule has selected.
 pub(super) struct Recorded {
     rule: Arc<Rule>,
     event: Box<str>,
@@ -41,14 +42,15 @@ impl Recorder {
 }
 
 impl Turn<'_> {
-    /// Reads anew which rules there are. Called whenever a shard is locked while there are rules, or were.
+    /// Reads the rules again. Called whenever a shard is locked while there are rules or the turn
+    /// has a copy of rules.
     #[cold]
     pub(super) fn renew_rules(&mut self) {
         self.recorder.classes = self.store.notify.classes();
         self.recorder.rules = self.recorder.any().then(|| self.store.notify.rules());
     }
 
-    /// Returns whether the shards of all target streams are held, or no shard is.
+    /// Returns whether the shards of all target streams are held, or no shard is held.
     pub(super) fn holds_targets(&self) -> bool {
         let notify = &self.store.notify;
         let holds = |number: &usize| self.holds(*number);
@@ -58,7 +60,8 @@ impl Turn<'_> {
     /// Adds a rule from a snapshot's [`FIELD`](crate::keyspace::notify::FIELD). Locks every shard.
     ///
     /// # Errors
-    /// [`Store::notify_rules`](crate::Store::notify_rules) does not return such a text, or it names a database that does not exist.
+    /// The text has not the form of [`Store::notify_rules`](crate::Store::notify_rules), or it
+    /// names a database that does not exist.
     pub fn restore_notify_rule(&mut self, text: &[u8]) -> Result<(), Error> {
         self.lock_all();
         self.store.restore_notify_rule(text)?;
@@ -66,8 +69,8 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Records an event for each rule that matches it. `value` is the last value of a key that has just been removed; `None` if
-    /// the key can be looked up.
+    /// Records an event for each rule that selects it. `value` is the last value of a key that has
+    /// just been removed; `None` if the key can be looked up.
     #[cold]
     pub(super) fn record(
         &mut self,
@@ -77,14 +80,14 @@ impl Turn<'_> {
         key: &[u8],
         value: Option<&Value>,
     ) {
-        // Whoever wrote the log that is replayed has appended the entries too.
+        // A replayed log contains the entries, which the server that wrote the log has appended.
         if self.replays {
             return;
         }
         let Some(rules) = self.recorder.rules.clone() else {
             return;
         };
-        for rule in rules.of(db, class, key) {
+        for rule in rules.selecting(db, class, key) {
             let value = match (rule.payload, value) {
                 (Payload::None, _) => None,
                 (payload, Some(value)) => shown(payload, value),
@@ -103,7 +106,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Runs something that is no command, with its events in the same frame of the log.
+    /// Runs a change that is not a command in a frame of the log, which also has the entries of its
+    /// events.
     pub(super) fn framed<T>(&mut self, act: impl FnOnce(&mut Self) -> T) -> T {
         debug_assert!(self.holds_targets(), "a rule has a stream in another shard");
         self.begin_frame();
@@ -113,10 +117,11 @@ impl Turn<'_> {
         done
     }
 
-    /// Appends the kept events to their streams.
+    /// Appends the recorded events to their streams.
     pub(super) fn append_recorded(&mut self) {
         for recorded in std::mem::take(&mut self.recorder.events) {
-            // The frame may begin with an expiry, which counts as no command.
+            // The frame may begin with an expiry, which is not counted as a command, and must still
+            // be surrounded by MULTI and EXEC.
             self.effects.frame.commands += 1;
             let count = match self.append(&recorded) {
                 Ok(()) => &recorded.rule.appended,
@@ -126,7 +131,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Appends an event.
+    /// Appends the entry of one event to its stream.
     fn append(&mut self, recorded: &Recorded) -> Result<(), &'static str> {
         let Recorded {
             rule,
@@ -148,7 +153,7 @@ impl Turn<'_> {
     }
 }
 
-/// Returns what an entry shows of a value.
+/// Returns the form of a value that an entry contains.
 fn shown(payload: Payload, value: &Value) -> Option<Box<[u8]>> {
     match payload {
         Payload::None => None,
@@ -158,7 +163,7 @@ fn shown(payload: Payload, value: &Value) -> Option<Box<[u8]>> {
 }
 
 impl Cx<'_, '_> {
-    /// Changes the rules, and commits that.
+    /// Changes the rules, and commits the change.
     pub(crate) fn change_notify_rules(&mut self, change: impl FnOnce(&mut Vec<Arc<Rule>>)) {
         self.turn.store.change_notify_rules(change);
         self.turn.renew_rules();

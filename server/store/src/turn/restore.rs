@@ -1,4 +1,5 @@
-//! Adding keys that were read from a snapshot. Loading commits no changes.
+//! Adding keys that were read from a snapshot. Loading does not commit the changes, so it publishes
+//! no events and counts no changes.
 
 use crate::hash_table::Hash;
 use crate::keyspace::shard::Touched;
@@ -17,17 +18,17 @@ pub struct Restored<'k> {
     pub value: Value,
     /// Its deadline in unix ms.
     pub deadline: Option<u64>,
-    /// Seconds since its last use, if known.
+    /// Seconds since its last use, if the snapshot has them.
     pub idle_s: Option<u64>,
-    /// Its logarithmic counter of uses, if known.
+    /// Its logarithmic counter of uses (LFU), if the snapshot has it.
     pub freq: Option<u8>,
 }
 
-/// Keys that are added together, so that the memory that each needs is fetched side by side.
+/// Keys that are added together, so that their cache misses overlap.
 #[derive(Debug, Default)]
 pub struct RestoreBatch {
     keys: Vec<u8>,
-    /// Their names are in `keys`, one after the other.
+    /// The keys' other data. Their names are in `keys`, one after the other.
     waiting: Vec<Waiting>,
 }
 
@@ -48,14 +49,16 @@ const BATCH: usize = 32;
 /// Error of [`Turn::restore`]: the key exists.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the key \"{}\" is there already", .0.escape_ascii())]
-pub struct Taken(pub Box<[u8]>);
+pub struct KeyExists(pub Box<[u8]>);
 
 impl Turn<'_> {
-    /// Adds a key, or replaces it if `replace` is set. The key waits in `batch` until that is full, or for
-    /// [`Turn::restore_all`]. Locks every shard. O(length of the name), besides dropping a replaced value.
+    /// Adds a key, or replaces it if `replace` is set. The key stays in `batch` until the batch is
+    /// full or [`Turn::restore_all`] is called. Locks every shard. O(length of the name), besides
+    /// dropping a replaced value.
     ///
     /// # Errors
-    /// [`Taken`] for a key of the batch that exists while `replace` is not set. The keys behind it are lost.
+    /// [`KeyExists`] if a key of the batch exists and `replace` is not set. The keys after it in
+    /// the batch are lost.
     ///
     /// # Panics
     /// If there is no database of this number.
@@ -64,7 +67,7 @@ impl Turn<'_> {
         batch: &mut RestoreBatch,
         restored: Restored<'_>,
         replace: bool,
-    ) -> Result<(), Taken> {
+    ) -> Result<(), KeyExists> {
         self.lock_all();
         let Restored { db, key, .. } = restored;
         let uses = self.limits.uses;
@@ -89,11 +92,16 @@ impl Turn<'_> {
     /// Adds the keys of `batch` and empties it. As [`Turn::restore`].
     ///
     /// # Errors
-    /// As [`Turn::restore`].
-    pub fn restore_all(&mut self, batch: &mut RestoreBatch, replace: bool) -> Result<(), Taken> {
+    /// Same as [`Turn::restore`].
+    pub fn restore_all(
+        &mut self,
+        batch: &mut RestoreBatch,
+        replace: bool,
+    ) -> Result<(), KeyExists> {
         self.lock_all();
         self.touch(Touched::Any);
-        // The loads do not depend on one another, so they run side by side; the sum keeps them alive.
+        // The loads do not depend on each other, so they overlap. The sum keeps the compiler from
+        // removing the loads.
         let mut sum = 0;
         for waiting in &batch.waiting {
             sum ^= self
@@ -108,7 +116,7 @@ impl Turn<'_> {
             let part = self.shard_db(waiting.shard, waiting.db);
             if let Some(taken) = part.find_hashed(waiting.hash, key) {
                 if !replace {
-                    return Err(Taken(key.into()));
+                    return Err(KeyExists(key.into()));
                 }
                 part.remove(taken);
             }
@@ -121,16 +129,16 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Makes room for `keys` keys in database `db`, if it is empty. Locks every shard. O(keys).
+    /// Reserves space for `keys` keys in database `db`, if it is empty. Locks every shard. O(keys).
     ///
     /// # Panics
     /// If there is no database of this number.
-    pub fn expect(&mut self, db: usize, keys: usize) {
+    pub fn reserve(&mut self, db: usize, keys: usize) {
         self.lock_all();
         let shards = self.store.shards();
         for (_, part) in self.held_dbs(db) {
             if part.is_empty() {
-                part.expect(keys / shards);
+                part.reserve(keys / shards);
             }
         }
     }

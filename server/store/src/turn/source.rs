@@ -6,15 +6,15 @@ use crate::source::Source;
 /// The source that a turn returns to; see [`Turn::enter`].
 #[derive(Debug)]
 #[must_use = "the turn must leave the source again"]
-pub struct Outer {
+pub struct OuterSource {
     source: Source,
     replays: bool,
 }
 
 impl Turn<'_> {
-    /// Begins commands of another source, which may be nested in those before.
-    pub fn enter(&mut self, source: Source) -> Outer {
-        let outer = Outer {
+    /// Begins commands of another source, which may run within a command of the current source.
+    pub fn enter(&mut self, source: Source) -> OuterSource {
+        let outer = OuterSource {
             source: self.source,
             replays: self.replays,
         };
@@ -23,24 +23,26 @@ impl Turn<'_> {
         outer
     }
 
-    /// Returns to the source before.
-    pub fn leave(&mut self, outer: Outer) {
+    /// Returns to the source before [`Turn::enter`].
+    pub fn leave(&mut self, outer: OuterSource) {
         (self.source, self.replays) = (outer.source, outer.replays);
     }
 
-    /// Returns the source of the commands that run.
+    /// Returns the source of the running commands.
     #[inline]
     pub const fn source(&self) -> Source {
         self.source
     }
 
-    /// Returns whether the commands come from a log of changes, or run within such a command. A read-only store accepts them.
+    /// Returns whether the commands come from a log of changes, or run within such a command. A
+    /// read-only store accepts them.
     #[inline]
     pub const fn replays(&self) -> bool {
         self.replays
     }
 
-    /// Returns whether commands may wait. Only a command of a client may; others reply that they found nothing.
+    /// Returns whether commands may wait. Only a command of a client may; others reply that they
+    /// found nothing.
     #[inline]
     pub const fn may_wait(&self) -> bool {
         matches!(self.source, Source::Client)

@@ -1,8 +1,8 @@
-//! What turns count.
+//! Counters of turns, such as hits and expired keys.
 
 use std::ops::AddAssign;
 
-/// A counter of what Redis does not have.
+/// A counter of a feature that Redis does not have.
 #[derive(Clone, Copy)]
 pub struct OwnCounter {
     /// Name of the field of INFO.
@@ -15,17 +15,18 @@ pub struct OwnCounter {
     pub of: fn(&Stats) -> u64,
 }
 
-/// Declares [`Stats`]: each counter once, one of our own with its names in INFO and as a metric.
+/// Declares [`Stats`]. A counter of a feature that Redis does not have is followed by the names of
+/// its field in INFO and of its metric.
 macro_rules! stats {
     ($(#[doc = $doc:literal] $name:ident $(=> $field:literal, $metric:literal)?,)*) => {
-        /// Counts of commands and expiries, which the caller adds up and resets.
+        /// Counts since the last reset. The caller adds them to its totals and resets them.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Stats {
             $(#[doc = $doc] pub $name: u64,)*
         }
 
         impl Stats {
-            /// The counters of what Redis does not have, in the order of INFO.
+            /// The counters of features that Redis does not have, in the order of INFO.
             pub const OWN: &[OwnCounter] = &[$($(OwnCounter {
                 field: $field,
                 metric: $metric,
@@ -57,15 +58,15 @@ stats! {
     misses,
     /// Expired keys.
     expired,
-    /// Expired keys that a command met before the wheel did.
+    /// Expired keys that a command looked up before the wheel expired them.
     expired_on_touch,
     /// Expired hash fields.
     expired_fields,
     /// Keys evicted for memory.
     evicted,
-    /// Entries of streams that have left because of their age or number (XRETAIN).
+    /// Entries of streams that were removed because of their age or number (XRETAIN).
     retained_out => "stream_entries_retained_out", "punctual_stream_entries_retained_out_total",
-    /// Entries of streams that another reader has taken over at the end of a lease, or because of their idle time.
+    /// Entries of streams that another reader has taken over after a lease or an idle time.
     redelivered => "stream_entries_redelivered", "punctual_stream_entries_redelivered_total",
     /// Entries that have moved to a dead-letter stream.
     dead_letters => "stream_dead_letters", "punctual_stream_dead_letters_total",
@@ -73,7 +74,7 @@ stats! {
     dead_letter_errors => "stream_dead_letter_errors", "punctual_stream_dead_letter_errors_total",
     /// Commands of timers that have run.
     timers_run => "timer_commands_run", "punctual_timer_commands_total",
-    /// Commands of timers that have failed, and timers that were stopped because their user may not run the command.
+    /// Commands of timers that have failed or that the timer's user may no longer run.
     timers_failed => "timer_commands_failed", "punctual_timer_command_failures_total",
     /// Jobs whose due time has come, or whose lease has ended.
     jobs_moved => "jobs_made_ready", "punctual_jobs_made_ready_total",

@@ -1,15 +1,18 @@
-//! What is due in streams: entries that are too old, leases that have ended, entries for dead-letter streams, messages of producers that
-//! are over.
+//! Processing of what is due in streams: entries that are too old (XRETAIN), leases that have
+//! ended, entries for dead-letter streams, and old message IDs of producers.
 //!
-//! Ground rules: the wheel fires a stream's timer under the lock of its shard ([`Turn::stream_due`]). Old entries leave there, in batches.
-//! A lease that ends changes nothing: waiting readers are told, and run their command again. Only a dead-letter
-//! stream may need another shard, so these entries are collected, and [`Turn::move_dead_letters`] moves them when the expiry step is done: it
-//! locks both shards in order, as a command on two keys does, and looks again at everything. If nobody gets to that, the timer fires again a
-//! millisecond later.
+//! Ground rules: a stream has one timer. When it fires, under the lock of the stream's shard,
+//! [`Turn::stream_due`] removes old entries in batches. The end of a lease changes no data: the key
+//! becomes ready, and waiting readers run their command again. An entry whose deliveries are
+//! exhausted moves to the group's dead-letter stream, which may be in another shard.
+//! [`Turn::move_dead_letters`] moves such entries after the expiry step: it locks both shards in
+//! ascending order, as a command on two keys does, and checks again which entries are due. If it
+//! cannot lock, because a transaction has pinned its shards, the timer fires again a millisecond
+//! later.
 //!
-//! A command that meets old entries first removes them ([`Turn::settle_stream`]), unless the turn is frozen: then it hides them. So
-//! nobody sees an entry at or after its end. The effects are commands that a redis-server knows: XTRIM MINID, and XADD and XACK
-//! between MULTI and EXEC.
+//! A command that looks up a stream with old entries removes them first ([`Turn::settle_stream`]);
+//! in a frozen turn it only hides them. So no command sees an entry that has reached its maximum
+//! age. The effects are commands of Redis: XTRIM MINID, and XADD and XACK between MULTI and EXEC.
 
 use super::Turn;
 use super::expiry::Name;
@@ -20,15 +23,16 @@ use crate::time::Now;
 use crate::value::Kind;
 use crate::value::stream::{Bound, Id, Retention, Stream, Trim};
 
-/// Number of blocks that leave a stream in one step.
+/// Maximum number of blocks that one step removes from a stream.
 const BLOCKS: usize = 64;
-/// Number of entries of a group that move to a dead-letter stream in one step.
+/// Maximum number of entries of a group that move to a dead-letter stream in one step.
 const DEAD_LETTERS: usize = 64;
 
-/// A group with entries that are due for its dead-letter stream.
-struct Dead {
+/// A consumer group with entries that are due for its dead-letter stream, and the key of that
+/// stream.
+struct DueGroup {
     group: Box<[u8]>,
-    key: Box<[u8]>,
+    dead_letter: Box<[u8]>,
 }
 
 impl Turn<'_> {
@@ -36,7 +40,7 @@ impl Turn<'_> {
         Stream::of_mut(&mut self.shard_db(number, db).get_mut(id).value)
     }
 
-    /// Does what is due in a stream whose timer has fired, and arms the timer again.
+    /// Processes what is due in a stream whose timer has fired, and arms the timer again.
     pub(super) fn stream_due(
         &mut self,
         number: usize,
@@ -69,7 +73,8 @@ impl Turn<'_> {
         self.shard_db(number, db).rearm(id);
     }
 
-    /// Removes entries that are too old at `now`, at most those of `blocks` blocks and one more. Returns whether there were any.
+    /// Removes entries that are too old at `now`, at most the entries of `blocks` + 1 blocks.
+    /// Returns whether there were such entries.
     fn trim_old(
         &mut self,
         number: usize,
@@ -92,13 +97,14 @@ impl Turn<'_> {
         let (removed, bound) = stream.trim_aged(floor, blocks);
         self.stats.retained_out += removed;
         let deadline_ms = first.ms.saturating_add(age_max_ms);
-        self.sink.moved_on(self.now, deadline_ms);
+        self.sink.became_due(self.now, deadline_ms);
         self.expiry_effect(db, &[b"XTRIM", key, b"MINID", &bound.text()]);
         self.commit_expiry(db, key, Classes::STREAM, "xtrim", None);
         true
     }
 
-    /// Removes the entries of a stream that are too old, which a command has met, unless the turn is frozen.
+    /// Removes all entries that are too old from a stream that a command has looked up, unless the
+    /// turn is frozen.
     #[cold]
     pub(crate) fn settle_stream(&mut self, number: usize, db: usize, key: &[u8], id: RecordId) {
         if !self.frozen {
@@ -108,8 +114,9 @@ impl Turn<'_> {
         }
     }
 
-    /// Applies the retention of a stream to which an entry was added, or whose retention is new: as a further effect of the
-    /// running command, which has set its first. Returns the number of entries that left.
+    /// Applies the retention of a stream after an entry was added or the retention was set. Adds a
+    /// further effect to the running command, which has set its own effects before. Returns the
+    /// number of removed entries.
     pub(crate) fn retain(&mut self, number: usize, db: usize, key: &[u8], id: RecordId) -> u64 {
         let now = self.now;
         let Some(stream) = self.stream_at(number, db, id) else {
@@ -140,7 +147,7 @@ impl Turn<'_> {
         removed
     }
 
-    /// Notes in the groups of a stream for which idle times readers wait now.
+    /// Updates the groups of a stream with the idle times for which readers wait now.
     pub(super) fn renew_claims(&mut self, number: usize, db: usize, key: &[u8]) {
         let now = self.now;
         let shard = self.shard_mut(number);
@@ -160,20 +167,21 @@ impl Turn<'_> {
         }
     }
 
-    /// Moves the entries that are due for dead-letter streams, up to some of each group. Returns false if there was nothing
-    /// to do. Locks the shards of the streams.
+    /// Moves the entries and jobs that are due for dead-letter streams and other queues, up to
+    /// [`DEAD_LETTERS`] of each group. Returns false if there was nothing to do or if shards are
+    /// pinned. Locks the shards of both keys.
     pub(super) fn move_dead_letters(&mut self) -> bool {
         if self.dead_letters.is_empty() || self.pinned {
-            // A transaction has its locks; the timer fires again.
+            // While shards are pinned no other shard can be locked. The timer fires again.
             self.dead_letters.clear();
             return false;
         }
         for (db, key) in std::mem::take(&mut self.dead_letters) {
             self.move_dead_jobs(db, &key);
-            for dead in self.dead_of(db, &key) {
-                self.lock_keys([&key[..], &dead.key].into_iter());
+            for due in self.groups_with_dead_letters(db, &key) {
+                self.lock_keys([&key[..], &due.dead_letter].into_iter());
                 self.touch(Touched::One(db));
-                self.move_dead(db, &key, &dead);
+                self.move_dead_letters_of(db, &key, &due);
             }
         }
         true
@@ -193,7 +201,8 @@ impl Turn<'_> {
         (!record.has_expired(now) && K::of(&record.value).is_some()).then_some(id)
     }
 
-    /// Finds a key, or adds it with a new value, as a server and not for a client. Returns whether it is new. Its shard must be held.
+    /// Finds a key, or adds it with a new value, outside of a command. Also returns whether the key
+    /// is new. Its shard must be held.
     pub(super) fn find_or_add<K: Kind>(
         &mut self,
         number: usize,
@@ -215,21 +224,22 @@ impl Turn<'_> {
         (id, true)
     }
 
-    /// Returns the groups of a stream with entries that are due for a dead-letter stream. Locks the stream's shard.
-    fn dead_of(&mut self, db: usize, key: &[u8]) -> Vec<Dead> {
+    /// Returns the groups of a stream with entries that are due for a dead-letter stream. Locks the
+    /// stream's shard.
+    fn groups_with_dead_letters(&mut self, db: usize, key: &[u8]) -> Vec<DueGroup> {
         let (number, now) = (self.store.shard_of(key), self.now);
         self.lock_one(number);
         let mut found = Vec::new();
         if let Some(id) = self.find_live::<Stream>(number, db, key) {
             self.shard_db(number, db).timelines(id, |group, timeline| {
-                if let Some(dead) = timeline
+                if let Some(target) = timeline
                     .lease()
                     .and_then(|lease| lease.dead_letter.as_ref())
                     && !timeline.dead_letters(now, 1).is_empty()
                 {
-                    found.push(Dead {
+                    found.push(DueGroup {
                         group: group.into(),
-                        key: dead.key.clone(),
+                        dead_letter: target.key.clone(),
                     });
                 }
             });
@@ -237,21 +247,22 @@ impl Turn<'_> {
         found
     }
 
-    /// Moves entries of a group to its dead-letter stream. Both shards are held. Returns `None` if the group has changed between the looks.
-    fn move_dead(&mut self, db: usize, key: &[u8], dead: &Dead) -> Option<()> {
+    /// Moves entries of a group to its dead-letter stream. Both shards must be held. Returns `None`
+    /// if the group has changed while its shard was unlocked.
+    fn move_dead_letters_of(&mut self, db: usize, key: &[u8], due: &DueGroup) -> Option<()> {
         let (number, now) = (self.store.shard_of(key), self.now);
         let id = self.find_live::<Stream>(number, db, key)?;
         self.framed(|turn| turn.settle_stream(number, db, key, id));
         let stream = self.stream_at(number, db, id)?;
-        let timeline = stream.group(&dead.group)?.timeline()?;
+        let timeline = stream.group(&due.group)?.timeline()?;
         let lease = timeline.lease()?;
         let lease_ms = lease.ms;
-        if lease.dead_letter.as_ref()?.key != dead.key {
+        if lease.dead_letter.as_ref()?.key != due.dead_letter {
             return None;
         }
         let mut failed = None;
         for entry in timeline.dead_letters(now, DEAD_LETTERS) {
-            match self.framed(|turn| turn.move_entry(db, key, (number, id), dead, entry)) {
+            match self.framed(|turn| turn.move_entry(db, key, (number, id), due, entry)) {
                 Ok(()) => self.stats.dead_letters += 1,
                 Err(reason) => {
                     failed = Some(reason);
@@ -266,8 +277,8 @@ impl Turn<'_> {
                 self.sink.dead_letter_failed(&DeadLetterFailed {
                     db,
                     key,
-                    group: &dead.group,
-                    dead_letter: &dead.key,
+                    group: &due.group,
+                    dead_letter: &due.dead_letter,
                     reason,
                 });
                 now.base_ms().saturating_add(lease_ms)
@@ -275,7 +286,7 @@ impl Turn<'_> {
         };
         let part = self.shard_db(number, db);
         part.timelines(id, |group, timeline| {
-            if *group == *dead.group {
+            if *group == *due.group {
                 timeline.retry_ms = retry_ms;
             }
         });
@@ -283,19 +294,19 @@ impl Turn<'_> {
         Some(())
     }
 
-    /// Moves one entry. An entry that was deleted from its stream only stops to be pending.
+    /// Moves one entry. An entry that was deleted from its stream is acknowledged and not copied.
     fn move_entry(
         &mut self,
         db: usize,
         key: &[u8],
         (number, id): (usize, RecordId),
-        dead: &Dead,
+        due: &DueGroup,
         entry: Id,
     ) -> Result<(), &'static str> {
         let Some(stream) = self.stream_at(number, db, id) else {
             return Ok(());
         };
-        let group = stream.group(&dead.group);
+        let group = stream.group(&due.group);
         let Some((group, pending)) = group.and_then(|g| Some((g, g.pending().get(entry)?))) else {
             return Ok(());
         };
@@ -307,7 +318,7 @@ impl Turn<'_> {
             let deliveries = pending.deliveries.to_string().into_bytes();
             for (name, value) in [
                 ("origin-stream", key.to_vec()),
-                ("origin-group", dead.group.to_vec()),
+                ("origin-group", due.group.to_vec()),
                 ("origin-id", entry.id.text()),
                 ("origin-consumer", consumer),
                 ("origin-deliveries", deliveries),
@@ -322,24 +333,24 @@ impl Turn<'_> {
                 return Err("the entry is too large");
             }
             let pairs = fields.iter().map(|(name, value)| (&name[..], &value[..]));
-            self.add_entry(db, &dead.key, pairs, None)?;
+            self.add_entry(db, &due.dead_letter, pairs, None)?;
         }
         let stream = self.stream_at(number, db, id);
-        if let Some(group) = stream.and_then(|stream| stream.group_mut(&dead.group)) {
+        if let Some(group) = stream.and_then(|stream| stream.group_mut(&due.group)) {
             group.acknowledge(entry);
         }
         self.commit_group(db, key, None, 1);
         let text = entry.text();
-        let words: [&[u8]; 4] = [b"XACK", key, &dead.group, &text];
+        let words: [&[u8]; 4] = [b"XACK", key, &due.group, &text];
         self.effect(db, words.iter());
         Ok(())
     }
 
-    /// Appends an entry to a stream, as a server and not for a client. Creates the stream if it does not exist, with a retention by
-    /// `max_age_ms` if one is given. The key's shard must be held.
+    /// Appends an entry to a stream, outside of a command. Creates the stream if it does not exist,
+    /// with a retention of `max_age_ms` if it is given. The key's shard must be held.
     ///
     /// # Errors
-    /// What the entry cannot be appended to.
+    /// The reason for which the entry cannot be appended.
     pub(super) fn add_entry<'f>(
         &mut self,
         db: usize,
@@ -367,7 +378,7 @@ impl Turn<'_> {
             .collect();
         self.effect(db, words.iter());
         match max_age_ms.filter(|_| is_new) {
-            Some(age_max_ms) => self.keep_for(number, db, key, id, age_max_ms),
+            Some(age_max_ms) => self.set_age_retention(number, db, key, id, age_max_ms),
             None => {
                 self.retain(number, db, key, id);
                 self.shard_db(number, db).rearm(id);
@@ -377,7 +388,7 @@ impl Turn<'_> {
     }
 
     /// Gives a stream a retention by age, as a further effect.
-    pub(crate) fn keep_for(
+    pub(crate) fn set_age_retention(
         &mut self,
         number: usize,
         db: usize,

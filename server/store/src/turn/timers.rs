@@ -1,12 +1,16 @@
-//! Timers that fire.
+//! Firing of timers. A timer is a value that holds a command; the deadline of its key is the time
+//! at which the command runs.
 //!
-//! Ground rules: expiry finds the timers that are due ([`Turn::expire`], [`Turn::advance`]) and hands them to its caller, which
-//! owns dispatch and runs their commands. A timer that was handed out stays filed in the wheel, so none is lost if the caller
-//! does not get to it. The caller pins the shards of the timer and of its command, and calls [`Turn::begin_firing`], which looks whether the timer is
-//! still the one that was due; it removes the timer or arms it again. Then the command runs, and [`Turn::end_firing`] notes the
-//! outcome. All of it is one frame of the log: after a crash the timer has fired with all its effects, or not at all.
+//! Ground rules: expiry ([`Turn::expire`], [`Turn::advance`]) returns due timers to its caller, the
+//! server, which runs their commands. A due timer stays in the wheel until it fires, so it is not
+//! lost if the caller does not fire it. To fire a timer, the caller pins the shards of the timer
+//! and of its command and calls [`Turn::begin_firing`], which checks that the timer has not changed
+//! and removes it or arms it again. The caller then runs the command and calls
+//! [`Turn::end_firing`], which records the outcome. All of this is one frame of the log: after a
+//! crash the timer has fired with all its effects, or not at all.
 //!
-//! What a timer's command does to timers is due one millisecond later at the earliest, so a virtual clock always gets on.
+//! A timer that is set by the command of another timer is due in the next millisecond at the
+//! earliest. Otherwise two timers that set each other could stop a virtual clock forever.
 
 use punctual_resp::OwnedArgs;
 use rand::RngExt as _;
@@ -19,7 +23,8 @@ use crate::value::content::Facts;
 use crate::value::timer::{Plan, Timer};
 use crate::value::{Kind, Value};
 
-/// The latest deadline of a timer. Commands have signed numbers, and those of the log must be read again.
+/// The latest deadline of a timer. The commands in the log have signed numbers, which must be
+/// parsed again.
 const LAST_MS: u64 = i64::MAX as u64;
 
 /// A timer that is due.
@@ -51,13 +56,13 @@ impl DueTimer {
 pub struct Firing {
     db: usize,
     key: Box<[u8]>,
-    /// The command runs; otherwise the run is left out because it is too late.
+    /// Whether the command runs. If not, this run of the timer is skipped because it is too late.
     pub runs: bool,
-    /// The timer is still there.
+    /// Whether the timer was armed again and not removed.
     stays: bool,
 }
 
-/// What fires a timer.
+/// The reason for which a timer fires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
     Deadline,
@@ -77,7 +82,8 @@ impl Turn<'_> {
         std::mem::take(&mut self.due_timers)
     }
 
-    /// Returns the number of timers that are due. Locks everything. O(shards · databases · log timers).
+    /// Returns the number of timers that are due. Locks every shard. O(shards · databases · log
+    /// timers).
     pub fn count_due_timers(&mut self) -> usize {
         self.lock_all();
         let end = self.now.read_ms() + 1;
@@ -85,7 +91,7 @@ impl Turn<'_> {
         dbs.map(|db| db.timers_before(end)).sum()
     }
 
-    /// Notes a timer that is due.
+    /// Adds a due timer to the timers that the caller must fire.
     pub(super) fn timer_is_due(&mut self, number: usize, db: usize, id: Id) {
         let record = self.shard_db(number, db).get(id);
         if let Value::Timer(timer) = &record.value {
@@ -99,7 +105,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Returns a timer to run it now, whenever it is due. Locks its shard.
+    /// Returns a timer to run it now, independent of its deadline. Returns `None` if the key does
+    /// not exist. Locks the timer's shard.
     pub fn timer_to_run(
         &mut self,
         db: usize,
@@ -122,7 +129,8 @@ impl Turn<'_> {
         })
     }
 
-    /// Returns whether a key is a timer or a queue of jobs, which must not act in two places. Locks its shard.
+    /// Returns whether a key is a timer or a queue of jobs. Such a key must not be copied to
+    /// another server, where it would act a second time. Locks the key's shard.
     pub fn acts_by_itself(&mut self, db: usize, key: &[u8]) -> bool {
         let number = self.store.shard_of(key);
         self.lock_one(number);
@@ -131,7 +139,7 @@ impl Turn<'_> {
             .is_some_and(|id| part.get(id).value.facts().has(Facts::ACTS))
     }
 
-    /// Finds a timer that was due, if it still is the same. Its shard must be held.
+    /// Finds a timer that was due, if it has not changed since. Its shard must be held.
     fn find_due(&mut self, due: &DueTimer) -> Option<(usize, Id)> {
         let number = self.store.shard_of(&due.key);
         let part = self.shard_db(number, due.db);
@@ -142,18 +150,21 @@ impl Turn<'_> {
         same.then_some((number, id))
     }
 
-    /// Returns whether the timer is still there, as it was when it was due. Its shard must be held.
+    /// Returns whether the timer exists and has not changed since it was due. Its shard must be
+    /// held.
     pub fn is_still_due(&mut self, due: &DueTimer) -> bool {
         self.find_due(due).is_some()
     }
 
-    /// Begins to fire a timer: removes it or arms it again. Returns `None` if it is not the one that was due any more. The shards of the timer
-    /// and of what its command needs must be pinned. The caller then runs the command, if it runs, and calls [`Turn::end_firing`].
+    /// Begins to fire a timer: removes it or arms it again. Returns `None` if the timer has changed
+    /// or was removed since it was due. The shards of the timer and of its command's keys must be
+    /// pinned. The caller then runs the command if [`Firing::runs`] is true, and calls
+    /// [`Turn::end_firing`].
     pub fn begin_firing(&mut self, due: &DueTimer) -> Option<Firing> {
         self.fire(due, Cause::Deadline)
     }
 
-    /// As [`Turn::begin_firing`], for a timer that is run by hand: one that repeats keeps its schedule.
+    /// Same as [`Turn::begin_firing`], for TIMER RUN. A timer that repeats keeps its deadline.
     pub fn begin_running(&mut self, due: &DueTimer) -> Option<Firing> {
         self.fire(due, Cause::Command)
     }
@@ -181,7 +192,7 @@ impl Turn<'_> {
         let next = match &mut plan.repeat {
             None => None,
             Some(repeat) if cause == Cause::Command => {
-                // A limit counts runs by hand too.
+                // Runs by TIMER RUN also count for the limit.
                 let left = repeat
                     .limit
                     .is_none_or(|limit| runs.saturating_add(1) < limit);
@@ -206,7 +217,8 @@ impl Turn<'_> {
                 if cause == Cause::Deadline {
                     part.set_deadline(id, Some(next));
                 }
-                // Before the effects of the command, which may give the timer another name, or its database another number.
+                // The state is logged before the effects of the command, because the command may
+                // rename the timer or swap its database.
                 self.state_effect(number, db, &due.key, id);
                 firing.stays = true;
             }
@@ -220,7 +232,8 @@ impl Turn<'_> {
         Some(firing)
     }
 
-    /// Ends what [`Turn::begin_firing`] has begun. `error` is that of the command, if it has run.
+    /// Ends what [`Turn::begin_firing`] has begun. `error` is the command's error, if the command
+    /// has run and failed.
     pub fn end_firing(&mut self, firing: Firing, error: Option<&[u8]>) {
         self.in_timer = false;
         let Firing {
@@ -234,7 +247,7 @@ impl Turn<'_> {
             && error.is_some()
             && let Some(id) = self.shard_db(number, db).find(&key)
         {
-            // The command may have replaced it.
+            // The command may have replaced the timer by another value.
             let part = self.shard_db(number, db);
             if let Some(mut plan) = part.timer(id).map(Timer::plan) {
                 plan.past.record_outcome(error);
@@ -256,8 +269,8 @@ impl Turn<'_> {
         self.end_frame();
     }
 
-    /// Pauses a timer whose command may not run any more, with the error. Returns false if it is not the one that was due any more. Its shard must
-    /// be held.
+    /// Pauses a timer whose user may no longer run its command, and stores the error. Returns false
+    /// if the timer has changed or was removed since it was due. Its shard must be held.
     pub fn stop_timer(&mut self, due: &DueTimer, error: &[u8]) -> bool {
         let Some((number, id)) = self.find_due(due) else {
             return false;
@@ -275,7 +288,8 @@ impl Turn<'_> {
         true
     }
 
-    /// Moves a timer that the server cannot run now to `at_ms`, as EXPIRE does. Its shard must be held.
+    /// Moves a timer whose command the server cannot run now to the deadline `at_ms`, and stores
+    /// the error. Its shard must be held.
     pub fn put_off_timer(&mut self, due: &DueTimer, at_ms: u64, error: &[u8]) {
         if let Some((number, id)) = self.find_due(due) {
             let mut plan = due.timer.plan();
@@ -287,7 +301,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Pauses a timer, as an effect of its own: what was left depends on the instant. The caller commits.
+    /// Pauses a timer, and logs its state as an effect, because the remaining time depends on the
+    /// instant. The caller commits the change.
     pub(crate) fn pause_timer(&mut self, number: usize, db: usize, key: &[u8], id: Id) {
         let now_ms = self.now.base_ms();
         let part = self.shard_db(number, db);
@@ -301,7 +316,8 @@ impl Turn<'_> {
         self.state_effect(number, db, key, id);
     }
 
-    /// Adds the state of a timer as an effect: everything but its schedule and its command.
+    /// Adds the command TIMER STATE as an effect, with everything about a timer except its schedule
+    /// and its command.
     pub(crate) fn state_effect(&mut self, number: usize, db: usize, key: &[u8], id: Id) {
         if !self.logged {
             return;
@@ -324,7 +340,8 @@ impl Turn<'_> {
         self.effect(db, words.iter());
     }
 
-    /// Returns the deadline of a timer that somebody wants at `at_ms`: while a timer's command runs, not before the next millisecond.
+    /// Returns the deadline for a timer that is set to `at_ms`: at most [`LAST_MS`], and while the
+    /// command of another timer runs, the next millisecond or later.
     pub(crate) fn timer_deadline(&self, at_ms: u64) -> u64 {
         let least = if self.in_timer {
             self.now.read_ms() + 1
@@ -334,7 +351,7 @@ impl Turn<'_> {
         at_ms.clamp(least, LAST_MS)
     }
 
-    /// Replaces the parts of a timer, or adds one, with this deadline.
+    /// Replaces a timer, or adds it if the key does not exist, and sets its deadline to `at_ms`.
     pub(crate) fn put_timer(&mut self, db: usize, key: &[u8], plan: &Plan, at_ms: u64) {
         let number = self.store.shard_of(key);
         let timer = Timer::new(plan);
@@ -354,7 +371,7 @@ impl Turn<'_> {
         self.shard_db(number, db).set_deadline(id, Some(at_ms));
     }
 
-    /// Returns a time that is later than this one by a random number of milliseconds, up to `most_ms`.
+    /// Adds a random number of milliseconds, from 0 to `most_ms`, to a time.
     pub(crate) fn jittered(&self, at_ms: u64, most_ms: u64) -> u64 {
         match most_ms {
             0 => at_ms,

@@ -1,8 +1,10 @@
-//! Client-side caches in a turn: which client has read a key, and who must drop it from its cache.
+//! Client-side caching in a turn (CLIENT TRACKING): remembers which clients have read a key, and
+//! invalidates the key when it changes.
 //!
-//! A reader is remembered under the same hold of the shard as its read, and every change passes `Turn::commit`, so a client that has
-//! read the state before a change is told of it. The sink is called under the shard's lock: see its own rules for the order in which
-//! a client gets replies and invalidations.
+//! A *reader* is the number of a client in tracking mode (`keyspace/tracked.rs`). The reader is
+//! remembered while the shard is still locked for the read, and the commit of a change takes the
+//! readers from the table, so each client that has read the old value receives an invalidation. The
+//! sink is called under the shard's lock, and decides the order of replies and invalidations.
 
 use std::sync::atomic::Ordering;
 
@@ -15,17 +17,19 @@ use crate::source::Source;
 use crate::spec::Keys;
 
 impl Store {
-    /// Makes turns tell the sink each changed key, from the next time that they lock a shard.
+    /// Makes turns report each changed key to [`Sink::broadcast`](crate::events::Sink::broadcast).
+    /// A turn applies the setting when it next locks a shard.
     pub fn set_broadcasts(&self, on: bool) {
         self.tracking.broadcasts.store(on, Ordering::SeqCst);
     }
 
-    /// Sets the most keys that are remembered for client-side caches; 0: no limit.
+    /// Sets the maximum number of keys that are remembered for client-side caches; 0 for no limit.
     pub fn set_tracked_max(&self, keys: u64) {
         self.tracking.keys_max.store(keys, Ordering::Relaxed);
     }
 
-    /// Returns the number of keys that are remembered for client-side caches, and that of their readers.
+    /// Returns the number of keys that are remembered for client-side caches, and the number of
+    /// pairs of a key and a reader.
     pub fn tracked(&self) -> (u64, u64) {
         let Tracking { keys, items, .. } = &self.tracking;
         (keys.load(Ordering::Relaxed), items.load(Ordering::Relaxed))
@@ -39,7 +43,8 @@ impl Store {
 }
 
 impl Turn<'_> {
-    /// Remembers that the reader has read these keys. A table that is full forgets two keys for each new one.
+    /// Remembers that the reader has read these keys. While more keys are remembered than the
+    /// limit, two random keys are removed for each new key.
     ///
     /// # Panics
     /// If a key's shard is not held.
@@ -61,24 +66,27 @@ impl Turn<'_> {
         self.observe();
     }
 
-    /// Locks the keys of a command that is not one of the keyspace's, for [`Turn::remember`] after it.
+    /// Locks the keys of a server's command that has no handler in this crate, before
+    /// [`Turn::remember`].
     pub fn lock_to_remember(&mut self, keys: &Keys, args: Args) {
         self.lock_keys(named(keys, args).into_iter());
     }
 
-    /// Remembers that the reader has read the keys of a command that is not one of the keyspace's.
+    /// Remembers that the reader has read the keys of a server's command that has no handler in
+    /// this crate.
     pub fn remember(&mut self, keys: &Keys, args: Args, reader: u32) {
         self.lock_to_remember(keys, args);
         self.remember_reader(keys, args, reader);
     }
 
-    /// Notes that a client wants to know of every change from now on, those of this turn too.
+    /// Turns on the reports of all changed keys, for the rest of this turn as well.
     pub fn begin_broadcasts(&mut self) {
         self.store.set_broadcasts(true);
         self.observe();
     }
 
-    /// Makes the clients forget up to `most` random keys of a held shard, until the table is within its limit.
+    /// Invalidates up to `most` random keys of a held shard in the clients' caches, until the
+    /// number of remembered keys is within its limit.
     fn forget_some(&mut self, number: usize, most: usize) {
         for _ in 0..most {
             if !self.store.tracking.is_over_limit() {
@@ -93,16 +101,18 @@ impl Turn<'_> {
         }
     }
 
-    /// Makes the clients forget up to `most` random keys of a shard, until the table is within its limit. Locks the shard.
+    /// Invalidates up to `most` random keys of a shard in the clients' caches, until the number of
+    /// remembered keys is within its limit. Locks the shard.
     pub fn limit_tracked(&mut self, shard: usize, most: usize) {
         self.lock_one(shard);
         self.forget_some(shard, most);
     }
 
-    /// Tells the clients that may have cached a changed key. `by` is the client whose command has changed it; 0 if it was none's.
+    /// Invalidates a changed key in the clients' caches. `by` is the client whose command has
+    /// changed the key; 0 if no client's command has.
     pub(super) fn invalidate(&mut self, number: usize, key: &[u8], by: u64) {
         if self.store.tracking.broadcasts() {
-            // As in Redis, a script's change is not its client's own.
+            // As in Redis, a change by a script does not count as a change by its client.
             let by = if self.source == Source::Script { 0 } else { by };
             self.sink.broadcast(key, by);
         }
@@ -117,7 +127,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Tells the clients that every key may have changed, and forgets the held shards' keys.
+    /// Invalidates all keys in the clients' caches, and empties the tables of the held shards.
     pub(super) fn invalidate_all(&mut self) {
         let (mut keys, mut items) = (0, 0);
         let mut old = Vec::new();

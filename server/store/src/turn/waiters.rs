@@ -1,8 +1,10 @@
-//! Blocking commands in a turn: how they begin to wait, and how they run again.
+//! Blocking commands in a turn: beginning a wait, and running the waiting commands again.
 //!
-//! A command that blocks looks at its keys and joins their queues under the same locks, so no push can come between.
-//! [`Turn::commit`] notes a key as *ready* if a client waits for it. When the command (or its whole transaction) is done,
-//! [`Turn::serve_next`] runs the waiting commands again, first come, first served.
+//! A blocking command reads its keys and joins their queues (`keyspace/waiters.rs`) under the same
+//! locks, so no push can come between. [`Turn::commit`] notes a key as *ready* if a client waits
+//! for it. When the command that made the change, or its whole transaction, has ended, the event
+//! loop calls [`Turn::serve_next`], which runs the waiting commands again, first come, first
+//! served.
 
 use std::sync::Arc;
 
@@ -12,11 +14,11 @@ use crate::error::Error;
 use crate::keyspace::waiters::{Outcome, Wait, Waiter, WaiterId, WaitingClient};
 use crate::turn::{Command, Turn};
 
-/// A key that has become ready, in the order in which keys did.
+/// A key whose waiting clients may be served.
 pub(crate) struct ReadyKey {
     db: usize,
     key: Box<[u8]>,
-    /// Ticket of the last waiter that was looked at; 0: none yet.
+    /// Ticket of the last waiter that was processed; 0 before the first.
     after: u64,
 }
 
@@ -31,8 +33,8 @@ impl ReadyKey {
 }
 
 impl Turn<'_> {
-    /// Adds the command that has just set [`Turn::wait`] to the queues of its keys. The locks that it ran under must
-    /// still be held. O(keys · log waiters).
+    /// Adds the command that has just set [`Turn::wait`] to the queues of its keys. The locks that
+    /// it ran under must still be held. O(keys · log waiters).
     ///
     /// # Panics
     /// If the turn was released since the command ran.
@@ -81,11 +83,12 @@ impl Turn<'_> {
         !self.ready.is_empty()
     }
 
-    /// Runs the command of the next waiter whose key has become ready, and appends its reply, or its error's text, to
-    /// `out`. `command_of` names the command to run. Returns `None` when nobody is left to be served.
+    /// Runs the command of the next waiter whose key has become ready, and appends its reply, or
+    /// its error's text, to `out`. `command_of` returns the command of a waiter. Returns `None` if
+    /// no waiter is left that can be served.
     ///
-    /// A served command may make further keys ready, so the caller repeats the call until it returns `None`. Locks what
-    /// the commands need.
+    /// A served command may make further keys ready, so the caller repeats the call until it
+    /// returns `None`. Locks what the commands need.
     pub fn serve_next(
         &mut self,
         command_of: impl Fn(&WaiterId) -> &'static Command,
@@ -103,9 +106,10 @@ impl Turn<'_> {
                 continue;
             };
             let (command, args) = (command_of(waiter.id()), waiter.args().as_args());
-            // Keeps the key's lock if possible, so that no command that comes now is served first.
+            // Keeps the key's lock if possible, so that no other command can take the element
+            // first.
             if !self.try_lock_for(command, args) && self.lock_for(command, args) {
-                // Another thread held the key meanwhile: look again.
+                // The key was unlocked meanwhile, so the waiter is looked up again.
                 continue;
             }
             if let Some(ready) = self.ready.front_mut() {
@@ -120,20 +124,21 @@ impl Turn<'_> {
         }
     }
 
-    /// Returns the next waiter of a key that the key's value serves, or whose wait it ends. Locks the key.
+    /// Returns the next waiter of a key that the key's value serves or whose wait it ends. Locks
+    /// the key's shard.
     fn next_waiter(&mut self, db: usize, key: &[u8], after: u64) -> Option<(Arc<Waiter>, Outcome)> {
         let number = self.store.shard_of(key);
         self.lock_one(number);
         let now = self.now;
         let shard = self.shard_mut(number);
         if after == 0 {
-            // A push from now on notes the key again.
+            // A push after this point makes the key ready again.
             shard.waiters.clear_ready(db, key);
         }
         let part = &shard.dbs[db];
         let id = part.find(key);
         if let Some(id) = id.filter(|id| part.get(*id).has_expired(now)) {
-            // Its expiry notes the key again.
+            // The expiry may make the key ready again.
             self.expire_touched(db, key, id);
             return None;
         }
@@ -163,7 +168,8 @@ impl Turn<'_> {
         self.client = by;
         match &result {
             Err(error) => reply.error(error.bytes()),
-            // The key was looked at under the same locks, so the command has found something; this is a safeguard.
+            // Only a safeguard: the value was checked under the same locks, so the command must
+            // have replied.
             Ok(()) if self.wait.take().is_some() || reply.len() == start => reply.null_array(),
             Ok(()) => {}
         }

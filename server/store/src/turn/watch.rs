@@ -1,4 +1,5 @@
-//! WATCH in a turn. Every change passes [`Turn::commit`], which raises the flags of the clients that watch the key.
+//! WATCH in a turn. The commit of a change (`commit.rs`) raises the flags of the clients that watch
+//! the key.
 
 use std::sync::Arc;
 
@@ -6,7 +7,8 @@ use crate::keyspace::watch::{WatchFlag, WatchedKey};
 use crate::turn::Turn;
 
 impl Turn<'_> {
-    /// Watches these keys of database `db`: `flag` is raised when one of them changes. O(keys · log watchers).
+    /// Watches these keys of database `db`: `flag` is raised when one of them changes. O(keys · log
+    /// watchers).
     pub fn watch<'k>(
         &mut self,
         db: usize,
@@ -36,7 +38,8 @@ impl Turn<'_> {
         flag.lower();
     }
 
-    /// Returns whether one of the keys that `flag` watches has become due since its watch began. O(keys).
+    /// Returns whether one of the keys that `flag` watches has become due since the watch of the
+    /// key began. O(keys).
     ///
     /// # Panics
     /// If a key's shard is not held.
@@ -55,7 +58,7 @@ impl Turn<'_> {
         })
     }
 
-    /// Returns the number of watches. Locks everything.
+    /// Returns the number of pairs of a key and a watching client. Locks every shard.
     pub fn watches(&mut self) -> usize {
         self.lock_all();
         self.held_shards()
@@ -63,7 +66,7 @@ impl Turn<'_> {
             .sum()
     }
 
-    /// Returns whether a key is there and due. Its shard must be held.
+    /// Returns whether a key exists and is due. Its shard must be held.
     fn is_due(&self, db: usize, key: &[u8]) -> bool {
         let part = self.shard_db_ref(self.store.shard_of(key), db);
         part.find(key)
@@ -76,7 +79,7 @@ mod tests {
     use super::*;
     use crate::command::testing::Fixture;
 
-    /// A fixture with a client that watches.
+    /// A store with a client that watches keys.
     struct Watching {
         fixture: Fixture,
         flag: Arc<WatchFlag>,
@@ -98,7 +101,7 @@ mod tests {
             self.keys.push((db, key.as_bytes().into()));
         }
 
-        /// Whether EXEC would fail now; ends the watches.
+        /// Returns whether EXEC would fail now, and ends the watches.
         fn changed(&mut self) -> bool {
             let Self {
                 fixture,
@@ -116,7 +119,8 @@ mod tests {
             changed
         }
 
-        /// Whether these lines change what is watched as `key` of database 0.
+        /// Returns whether these commands raise the flag of a client that watches `key` in database
+        /// 0.
         fn changes(&mut self, key: &str, lines: &[&str]) -> bool {
             self.watch(0, key);
             for line in lines {
@@ -128,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_bits_and_sketches_do_is_told_if_they_change() {
+    fn a_change_of_a_bitmap_or_sketch_raises_the_flag() {
         for shards in [1, 4] {
             let mut w = Watching::new(shards);
             assert!(w.changes("k", &["SETBIT k 7 1"]));
@@ -146,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_are_told_and_reads_are_not() {
+    fn changes_raise_the_flag_and_reads_do_not() {
         for shards in [1, 4] {
             let mut w = Watching::new(shards);
             assert!(!w.changes("k", &["GET k", "SET l v", "DEL k", "EXISTS k", "MGET k l"]));
@@ -167,14 +171,14 @@ mod tests {
     }
 
     #[test]
-    fn no_event_needs_to_be_wanted() {
+    fn flags_are_raised_without_event_classes() {
         let mut w = Watching::new(1);
         w.fixture.classes = crate::events::Classes::none();
         assert!(w.changes("k", &["SET k v"]));
     }
 
     #[test]
-    fn databases_are_told_apart() {
+    fn each_database_has_its_own_watches() {
         let mut w = Watching::new(4);
         w.watch(1, "k");
         w.fixture.run("SET k v");
@@ -187,7 +191,7 @@ mod tests {
     #[test]
     fn expiry_is_a_change_unless_it_was_due_before() {
         let mut w = Watching::new(4);
-        // Gone by the wheel, met by a command, or only due: one and the same.
+        // Expired by the wheel, expired by a command, or only due: EXEC must fail in all cases.
         for how in ["wheel", "GET k", ""] {
             w.fixture.run("SET k v PX 10");
             w.watch(0, "k");
@@ -218,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_changes_what_is_there() {
+    fn a_flush_changes_existing_keys() {
         for (line, db) in [("FLUSHDB", 0), ("FLUSHALL", 0), ("FLUSHALL", 3)] {
             let mut w = Watching::new(4);
             w.watch(db, "k");
@@ -238,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_swap_changes_what_is_there_or_comes() {
+    fn a_swap_changes_keys_of_both_databases() {
         let mut w = Watching::new(4);
         assert!(!w.changes("k", &["SWAPDB 0 1"]));
         w.fixture.run("SET k v");
@@ -255,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn many_watch_one_key_and_each_leaves_alone() {
+    fn many_clients_watch_one_key() {
         let mut fixture = Fixture::new();
         let flags: Vec<Arc<WatchFlag>> = (0..10_000).map(|n| Arc::new(WatchFlag::new(n))).collect();
         let key: WatchedKey = (0, b"k"[..].into());

@@ -1,4 +1,5 @@
-//! A private redis-server and a keyspace of ours, which run the same commands.
+//! A redis-server that the test starts, and a Punctual keyspace in the test's process, which run
+//! the same commands.
 
 use punctual_harness::{Launch, Process, Wire};
 use punctual_resp::{OwnedArgs, Protocol, Reply};
@@ -7,12 +8,13 @@ use punctual_store::{Now, Store, StoreOptions, Turn, command};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
-/// Returns random numbers of a fresh seed, which `SEED` and, in CI, `PROPTEST_RNG_SEED` set.
+/// Returns a generator of random numbers. Its seed comes from the environment variable `SEED` or,
+/// in CI, `PROPTEST_RNG_SEED`, and is otherwise new in each run.
 pub fn random() -> StdRng {
     StdRng::seed_from_u64(punctual_harness::seed(&["SEED", "PROPTEST_RNG_SEED"]))
 }
 
-/// A redis-server and a keyspace of ours.
+/// A redis-server and a Punctual keyspace.
 pub struct Both {
     redis: Wire,
     _process: Process,
@@ -36,12 +38,12 @@ impl Both {
         })
     }
 
-    /// Returns redis-server's reply.
+    /// Runs a command on redis-server and returns its reply in RESP.
     pub fn theirs<W: AsRef<[u8]>>(&mut self, words: &[W]) -> Vec<u8> {
         self.redis.raw(words)
     }
 
-    /// Returns our reply.
+    /// Runs a command on the Punctual keyspace and returns its reply in RESP.
     pub fn ours<W: AsRef<[u8]>>(&mut self, words: &[W]) -> Vec<u8> {
         let args: OwnedArgs = words.iter().collect();
         let name = words[0].as_ref().to_ascii_lowercase();
@@ -75,7 +77,7 @@ impl Both {
         theirs
     }
 
-    /// As [`Both::same`], for a line of words separated by single spaces.
+    /// Same as [`Both::same`], for a line of words separated by single spaces.
     #[track_caller]
     pub fn line(&mut self, line: &str) -> Vec<u8> {
         self.same(&line.split(' ').collect::<Vec<_>>())

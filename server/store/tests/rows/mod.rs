@@ -1,10 +1,10 @@
-//! Random rows with random arguments for `Turn::run`, and the properties that every command keeps. Bytes choose everything,
-//! so a fuzzer and a seeded test run the same file.
+//! Runs random commands with random arguments through `Turn::run`, and checks properties of every
+//! command. The input bytes decide all choices, so a fuzz target and a seeded test use this file.
 //!
 //! - A command appends one whole reply, or returns an error and appends nothing.
-//! - A whole SCAN finds as many keys as DBSIZE counts.
-//! - RESTORE of a DUMP gives a value with the digest of the original.
-//! - The log of changes, applied to a second store, gives the same digest of all databases.
+//! - A complete SCAN returns as many keys as DBSIZE counts.
+//! - RESTORE of a DUMP creates a value with the digest of the original.
+//! - The log of changes, applied to a second store, leads to the same digest of all databases.
 
 mod words;
 
@@ -17,7 +17,7 @@ use punctual_store::{command, write_select};
 use words::Words;
 
 const DATABASES: usize = 2;
-/// Destination of RESTORE, which no generated command names.
+/// Key for RESTORE, which no random command names.
 const COPY: &[u8] = b"restored";
 
 /// Collects the log of changes.
@@ -45,7 +45,7 @@ impl Sink for Log {
     }
 }
 
-/// The commands so far, which a panic prints.
+/// The commands so far. They are printed if the test panics.
 #[derive(Default)]
 struct Trace(Vec<String>);
 
@@ -57,7 +57,7 @@ impl Drop for Trace {
     }
 }
 
-/// A store, the store that follows its log, and the clock.
+/// A store, a second store to which the log of the first is applied, and the clock.
 struct World {
     store: Store,
     follower: Store,
@@ -113,7 +113,7 @@ pub fn run(input: &[u8]) {
 }
 
 impl World {
-    /// Runs some commands in one turn, after a jump of the clock and perhaps a step of expiry.
+    /// Moves the clock, perhaps takes a step of expiry, and runs some commands in one turn.
     fn turn(&mut self, words: &mut Words) {
         let jump = [0, 0, 1, 900, 50_000, 1_000_000, 90_000_000_000][words.below(7)];
         self.now = Now::from_micros(self.now.micros() + jump);
@@ -179,7 +179,8 @@ impl World {
 
     fn compare_sizes(&mut self) {
         for db in 0..DATABASES {
-            // Before SCAN, which finds a hash whose fields are due: DBSIZE expires them.
+            // DBSIZE runs before SCAN, because DBSIZE expires hashes whose fields are due and SCAN
+            // returns them.
             let size = self.ask_named(db, &[b"dbsize"]);
             let (mut cursor, mut found) = (b"0".to_vec(), std::collections::BTreeSet::new());
             loop {
@@ -201,7 +202,7 @@ impl World {
     }
 
     fn restore(&mut self, db: usize, key: &[u8]) {
-        // A timer or a queue may refuse DUMP.
+        // DUMP may refuse a timer or a queue of jobs.
         let Some(Value::Bulk(payload)) = self.ask_named(db, &[b"dump", key]) else {
             return;
         };
@@ -230,7 +231,7 @@ impl World {
             .expect("a digest")
     }
 
-    /// Applies the log to the second store.
+    /// Applies the collected log to the second store.
     fn follow(&mut self) {
         let log = std::mem::take(&mut self.log.bytes);
         let (mut rest, mut parser) = (&log[..], Parser::new());
@@ -266,7 +267,7 @@ impl World {
         let args: OwnedArgs = ["debug", "digest"].iter().collect();
         let digests = [&self.store, &self.follower].map(|store| {
             let mut sink = Log::default();
-            // Due entries count until their removal is logged.
+            // The digest includes due entries whose removal is not logged yet.
             let now = self.now.replaying();
             let mut turn = Turn::new(store, now, &mut sink, Classes::none());
             let reply = run_checked(&mut turn, &DEBUG_DIGEST, 0, args.as_args(), Protocol::Resp2);
@@ -287,7 +288,8 @@ fn row_of(args: Args) -> Option<&'static Command> {
     subcommands.find(|row| row.name.as_bytes() == wanted)
 }
 
-/// Runs a command and checks what it appends. Returns the reply, or `None` after an error or if the command waits.
+/// Runs a command and checks what it appends. Returns the reply, or `None` after an error or if the
+/// command waits.
 fn run_checked(
     turn: &mut Turn,
     row: &Command,

@@ -1,4 +1,5 @@
-//! Command lines from bytes: rows of all families, with arguments that mostly follow the row's syntax.
+//! Chooses command lines from bytes: rows of all families, with arguments that mostly follow the
+//! syntax of the row.
 
 use std::sync::LazyLock;
 
@@ -54,7 +55,8 @@ const STRINGS: [&str; 24] = [
     "#1",
     "GET",
 ];
-/// No number between 2^16 and 2^32: as an offset of SETBIT or SETRANGE it would make a value of up to 512 MiB.
+/// The list has no number between 2^16 and 2^32, because such an offset of SETBIT or SETRANGE would
+/// create a value of up to 512 MiB.
 const NUMBERS: [&str; 16] = [
     "0",
     "1",
@@ -74,10 +76,11 @@ const NUMBERS: [&str; 16] = [
     "01",
 ];
 
-/// A cursor over the bytes that choose the commands. After the last byte, every choice is the first.
+/// A cursor over the bytes that decide the choices. After the last byte, every choice is the first
+/// option.
 pub struct Words<'a> {
     input: &'a [u8],
-    /// Value of the last argument that counts others.
+    /// Value of the last argument that is a number of other arguments.
     counted: Option<usize>,
 }
 
@@ -108,7 +111,7 @@ impl<'a> Words<'a> {
         (high << 8 | low) % end
     }
 
-    /// Returns whether a choice of probability `1 / n` is made.
+    /// Returns true with a probability of `1 / n`.
     pub fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == n - 1
     }
@@ -117,14 +120,14 @@ impl<'a> Words<'a> {
         format!("k{}", self.below(8)).into_bytes()
     }
 
-    /// Returns a command that need not have a right number of arguments.
+    /// Returns a command, perhaps with a wrong number of arguments.
     pub fn command(&mut self, now: Now) -> (&'static Command, OwnedArgs) {
         let (container, row, arguments) = &ROWS[self.below(ROWS.len())];
         let mut words: Vec<Vec<u8>> = Vec::new();
         words.extend(container.map(|name| name.as_bytes().to_vec()));
         words.push(row.name.as_bytes().to_vec());
         let fixed = words.len();
-        // A negative number of random members is the length of the reply.
+        // A large negative count of random members would make a reply of that length.
         let short = row.name.contains("rand");
         self.counted = None;
         for argument in arguments {
@@ -202,7 +205,8 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Returns a time near `base_ms`, in milliseconds or seconds; seldom one at the ends of the range.
+    /// Returns a time near `base_ms`, in milliseconds or seconds; seldom a time at an end of the
+    /// range.
     fn time(&mut self, base_ms: i64, milliseconds: bool) -> Vec<u8> {
         if self.one_in(8) {
             return NUMBERS[self.below(NUMBERS.len())].into();
@@ -212,7 +216,7 @@ impl<'a> Words<'a> {
         time.to_string().into_bytes()
     }
 
-    /// Returns up to three bytes: a decimal number among them is small.
+    /// Returns up to three bytes, so that a decimal number in them is small.
     fn bytes(&mut self) -> Vec<u8> {
         let len = self.below(4).min(self.input.len());
         self.input.split_off(..len).unwrap_or_default().to_vec()

@@ -5,7 +5,7 @@ use punctual_resp::{Args, Reply};
 use super::{deadline, wait};
 use crate::command::lists::{Movem, Mpop, end_named, find, mpop, pop_name, pop_one, transfer};
 use crate::error::Error;
-use crate::keyspace::waiters::Wants;
+use crate::keyspace::waiters::WaitCondition;
 use crate::turn::Cx;
 use crate::value::list::End;
 
@@ -29,7 +29,7 @@ fn pop(cx: &mut Cx, args: Args, end: End, reply: &mut Reply) -> Result<(), Error
             return Ok(());
         }
     }
-    if !wait(cx, Wants::List(1), 1..last, until) {
+    if !wait(cx, WaitCondition::List(1), 1..last, until) {
         reply.null_array();
     }
     Ok(())
@@ -52,7 +52,8 @@ pub(super) fn blmove(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
 pub(super) fn blmovem(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let moves = Movem::parse(args, 6)?;
     let until = deadline(cx, &args[5])?;
-    if !moves.run(cx, args, reply)? && !wait(cx, Wants::List(moves.len_min()), 1..2, until) {
+    if !moves.run(cx, args, reply)? && !wait(cx, WaitCondition::List(moves.len_min()), 1..2, until)
+    {
         reply.null_array();
     }
     Ok(())
@@ -78,7 +79,7 @@ fn move_or_wait(
         cx.effect(moved);
         return Ok(());
     }
-    if !wait(cx, Wants::List(1), 1..2, until) {
+    if !wait(cx, WaitCondition::List(1), 1..2, until) {
         reply.null();
     }
     Ok(())
@@ -88,7 +89,7 @@ pub(super) fn blmpop(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
     // Redis parses the timeout last.
     let pops = Mpop::parse(args, 2)?;
     let until = deadline(cx, &args[1])?;
-    if !mpop(cx, pops, reply)? && !wait(cx, Wants::List(1), 3..3 + pops.keys.len(), until) {
+    if !mpop(cx, pops, reply)? && !wait(cx, WaitCondition::List(1), 3..3 + pops.keys.len(), until) {
         reply.null_array();
     }
     Ok(())

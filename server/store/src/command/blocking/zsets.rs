@@ -5,7 +5,7 @@ use punctual_resp::{Args, Reply};
 use super::{deadline, wait};
 use crate::command::zsets::{End, MultiPop, pop_first, pop_one};
 use crate::error::Error;
-use crate::keyspace::waiters::Wants;
+use crate::keyspace::waiters::WaitCondition;
 use crate::turn::Cx;
 
 pub(super) fn bzpopmin(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
@@ -25,7 +25,7 @@ fn pop(cx: &mut Cx, args: Args, end: End, reply: &mut Reply) -> Result<(), Error
             return Ok(());
         }
     }
-    if !wait(cx, Wants::Zset, 1..last, until) {
+    if !wait(cx, WaitCondition::Zset, 1..last, until) {
         reply.null_array();
     }
     Ok(())
@@ -35,7 +35,8 @@ pub(super) fn bzmpop(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
     // Redis parses the timeout last.
     let pops = MultiPop::parse(args.skip(2))?;
     let until = deadline(cx, &args[1])?;
-    if !pop_first(cx, pops, reply)? && !wait(cx, Wants::Zset, 3..3 + pops.keys.len(), until) {
+    if !pop_first(cx, pops, reply)? && !wait(cx, WaitCondition::Zset, 3..3 + pops.keys.len(), until)
+    {
         reply.null_array();
     }
     Ok(())

@@ -216,7 +216,7 @@ pub fn queues(
     let mut write = Reply::new(&mut maps, reply.protocol());
     for name in &names {
         // Another thread may have removed the queue after `each_queue` saw it.
-        turn.see_queue(db, name, |jobs| {
+        turn.read_queue(db, name, |jobs| {
             write_info(&mut write, Some(name), jobs, now);
             written += 1;
         });

@@ -12,7 +12,7 @@ use super::{TAKE_OPTIONS, effects, queue};
 use crate::arguments::{block_deadline, int, is};
 use crate::error::Error;
 use crate::keyspace::records::Id as RecordId;
-use crate::keyspace::waiters::{Wait, Wants};
+use crate::keyspace::waiters::{Wait, WaitCondition};
 use crate::spec::until;
 use crate::turn::Cx;
 use crate::turn::cx::Place;
@@ -87,7 +87,7 @@ pub(super) fn take(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Err
     }
     if taken.is_empty() {
         if let Some(deadline_ms) = block.filter(|_| cx.turn.may_wait()) {
-            cx.turn.wait = Some(Wait::new(Wants::Jobs, keys, deadline_ms));
+            cx.turn.wait = Some(Wait::new(WaitCondition::Jobs, keys, deadline_ms));
         } else {
             reply.null_array();
         }

@@ -17,7 +17,7 @@ use crate::arguments::{block_deadline, int, is};
 use crate::error::{Error, c_string};
 use crate::events::Classes;
 use crate::keyspace::records::Id as RecordId;
-use crate::keyspace::waiters::{Wait, Wants};
+use crate::keyspace::waiters::{Wait, WaitCondition};
 use crate::turn::Cx;
 use crate::turn::cx::Place;
 use crate::value::stream::{Id, Pending, Stream};
@@ -312,9 +312,9 @@ fn wait(
         From::After(id) => id,
         From::Unread => Id::MAX,
     };
-    let wants = match options.group {
-        Some((group, _)) => Wants::Group(group.into(), options.claim),
-        None => Wants::Entries(sources.iter().map(read_after).collect()),
+    let condition = match options.group {
+        Some((group, _)) => WaitCondition::Group(group.into(), options.claim),
+        None => WaitCondition::Entries(sources.iter().map(read_after).collect()),
     };
     if let (Some((group, _)), Some(idle_ms)) = (options.group, options.claim) {
         for source in sources {
@@ -331,7 +331,7 @@ fn wait(
         resolved: resolved
             .map(|(at, source)| (at, read_after(source).text()))
             .collect(),
-        ..Wait::new(wants, options.keys.clone(), deadline_ms)
+        ..Wait::new(condition, options.keys.clone(), deadline_ms)
     });
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! What eviction needs of a database: keys by deadline, free places, and records that move to fill them.
+//! Operations for eviction: keys in the order of their deadlines, free places for records, and
+//! compaction, which moves records into free places.
 
 use punctual::queue::wheel::{Entry, Step};
 use smallvec::SmallVec;
@@ -9,7 +10,7 @@ use crate::keyspace::records::{Id, RECORD_BYTES, Record};
 use crate::value::Value;
 use crate::value::content::Facts;
 
-/// Timers of fields and streams that are due before the first key, and are set aside to find it.
+/// Maximum number of wheel entries that are set aside to find the first evictable key.
 const ASIDE_MAX: usize = 1_000;
 
 impl Db {
@@ -19,18 +20,19 @@ impl Db {
         self.records.get(id)
     }
 
-    /// Returns whether a record may be evicted: a timer may not, because it must fire, nor jobs, which must be done.
+    /// Returns whether a record may be evicted. A timer may not, because it must fire; a queue of
+    /// jobs may not, because its jobs must be done.
     #[inline]
-    pub(crate) fn may_leave(record: &Record) -> bool {
+    pub(crate) fn is_evictable(record: &Record) -> bool {
         !record.value.facts().has(Facts::ACTS)
     }
 
-    /// Returns a number that is greater than every index of a record.
+    /// Returns a number that is greater than the index of every record.
     pub(crate) fn end(&self) -> u32 {
         self.records.end()
     }
 
-    /// Returns the number of places that records may have before a page is added, free ones included.
+    /// Returns the number of places for records in the pages, including free places.
     pub(crate) fn places(&self) -> u32 {
         self.records.places()
     }
@@ -41,9 +43,10 @@ impl Db {
         self.records.room() * RECORD_BYTES
     }
 
-    /// Returns the key with the earliest deadline, due or not, exactly. Its deadline is off the wheel: the caller removes it with
-    /// [`Db::remove_due`] or returns it with [`Db::put_back`]. Among deadlines of fields and streams that come first,
-    /// only [`ASIDE_MAX`] are passed over. O(1) amortised besides those.
+    /// Takes the evictable key with the earliest deadline, due or not, from the wheel. The caller
+    /// removes the key with [`Db::remove_due`] or files its deadline again with [`Db::put_back`].
+    /// Entries that belong to no evictable key are set aside meanwhile, at most [`ASIDE_MAX`];
+    /// behind more of them no key is found. O(1) amortised, besides the entries set aside.
     pub(crate) fn take_earliest(&mut self) -> Option<Id> {
         if self.with_deadline == 0 {
             return None;
@@ -60,8 +63,8 @@ impl Db {
             };
             match self.wheel.step(at, &mut armed, &mut usize::MAX.clone()) {
                 Step::Due(due) if due.index & OF_FIELD != 0 => aside.push(due),
-                // A timer must fire, and jobs must be done.
-                Step::Due(due) if !self.peek(due.index).is_some_and(Self::may_leave) => {
+                // The record may not be evicted.
+                Step::Due(due) if !self.peek(due.index).is_some_and(Self::is_evictable) => {
                     aside.push(due)
                 }
                 Step::Due(due) => found = Some(due.index),
@@ -74,16 +77,17 @@ impl Db {
         found
     }
 
-    /// Files the deadline of a key that [`Db::take_earliest`] has returned.
+    /// Files the deadline of a key that [`Db::take_earliest`] has returned, in the wheel again.
     pub(crate) fn put_back(&mut self, id: Id) {
         if let Some(record) = self.records.get(id) {
             self.wheel.insert(record.deadline, id, record.stamp);
         }
     }
 
-    /// Moves the records of the page that has the fewest into free places of other pages, which frees the page. Returns the
-    /// number of bytes of the page, and the old and new indices in the order of the old ones. Moves nothing if there are too
-    /// few free places, or if a snapshot walks through the records in the order of their places. O(pages + records of a page).
+    /// Moves the records of the page with the fewest records into free places of other pages, and
+    /// frees the page. Returns the number of bytes that were freed, and pairs of old and new
+    /// indices, ascending by old index. Moves nothing if there are too few free places, or while a
+    /// snapshot walks through the records in index order. O(pages + records of a page).
     pub(crate) fn compact(&mut self) -> (usize, Vec<(Id, Id)>) {
         if self.walk.is_some() {
             return (0, Vec::new());
@@ -97,7 +101,8 @@ impl Db {
         (room - self.room(), moved)
     }
 
-    /// Moves a record to another place. Returns its new index.
+    /// Moves a record to another place, and updates the table, the wheel and the timers. Returns
+    /// the new index.
     fn relocate(&mut self, old: Id) -> Option<Id> {
         let stamp = self.next_stamp().get();
         let mut record = self.records.remove(old)?;

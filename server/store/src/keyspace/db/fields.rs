@@ -1,7 +1,9 @@
-//! Hashes in a database. Every change of one goes through here, so that each deadline of a field has its timer.
+//! Hashes in a database. Every change of a hash goes through this file, so that each field with a
+//! deadline has a timer.
 //!
-//! Invariant: a field has a deadline if and only if `fields` has a timer of that deadline. The field holds the timer's
-//! number, the timer leads to the field, and the wheel has exactly one entry with the timer's stamp.
+//! Invariant: a field has a deadline if and only if [`Db`]'s `fields` has a timer with that
+//! deadline. The field holds the number of its timer, the timer holds the record and the number of
+//! its field, and the wheel has exactly one entry with the timer's stamp.
 
 use smallvec::SmallVec;
 
@@ -33,8 +35,8 @@ impl Db {
         table.expect("fields with numbers are in a table")
     }
 
-    /// Sets the values of fields and removes their deadlines. Returns the number of new fields. O(pairs) amortised, in a block
-    /// O(pairs * bytes).
+    /// Sets the values of fields and removes their deadlines. Returns the number of new fields.
+    /// O(pairs) amortised, in a block O(pairs * bytes).
     pub(crate) fn set_fields<'k>(
         &mut self,
         id: Id,
@@ -85,7 +87,8 @@ impl Db {
         removed
     }
 
-    /// Sets or removes the deadline of an existing field. O(1): a later deadline only rewrites the timer. The first deadline of a small hash makes it a table.
+    /// Sets or removes the deadline of an existing field. O(1): a later deadline only rewrites the
+    /// timer. The first deadline of a small hash makes it a table.
     pub(crate) fn set_field_deadline(&mut self, id: Id, name: &[u8], deadline: Option<u64>) {
         let table = self.hash_mut(id).become_table();
         let Some(number) = table.find(name) else {
@@ -111,7 +114,8 @@ impl Db {
         }
     }
 
-    /// Moves a timer to another deadline. O(1): a later deadline only rewrites the timer.
+    /// Moves a timer to another deadline; `earlier` says whether it is earlier than the old one.
+    /// O(1): a later deadline only rewrites the timer.
     pub(super) fn move_timer(&mut self, timer: u32, deadline: u64, earlier: bool) {
         let stamp = self.next_stamp();
         let armed = self.fields.get_mut(timer);
@@ -146,12 +150,14 @@ impl Db {
         for timer in timers {
             let timer = self.fields.remove(timer);
             debug_assert!(timer.is_some(), "a deadline has its timer");
-            // One by one: at any call the wheel may sweep stale entries, which it counts.
+            // Called once for each timer, because the wheel counts its stale entries and may remove
+            // them at any call.
             self.forget_entry();
         }
     }
 
-    /// Arms the fields of a value that was added, or its timeline. O(1) if none has a deadline, else O(fields).
+    /// Arms the timers of a value that was added: of its fields, or of its timeline. O(1) if no
+    /// field has a deadline, else O(fields).
     pub(super) fn arm_fields(&mut self, id: Id) {
         let Some(record) = self.records.get_mut(id) else {
             return;
@@ -163,7 +169,8 @@ impl Db {
                 return;
             }
             value if value.facts().has(Facts::TIMED) => {
-                // A number from the database that the value comes from.
+                // The value may come from another database and still have the number of its timer
+                // in that database.
                 value.content_mut().set_timer(None);
                 if let Value::Jobs(_) = value {
                     self.queues.insert(id);
@@ -175,7 +182,7 @@ impl Db {
         if hash.with_deadline() == 0 {
             return;
         }
-        // Arming borrows the whole database, so the value is taken out meanwhile.
+        // Arming needs the whole database as `&mut`, so the hash is taken out of it meanwhile.
         let mut hash = std::mem::take(hash);
         if let Some(table) = hash.table_mut() {
             table.arm_all(|field, deadline| self.arm(id, field, deadline));
@@ -185,7 +192,8 @@ impl Db {
         }
     }
 
-    /// Removes the timers of the fields of a value that was removed. O(1) if none has a deadline, else O(fields).
+    /// Removes the timers of a value that was removed: of its fields, or of its timeline. O(1) if
+    /// no field has a deadline, else O(fields).
     pub(super) fn disarm_fields(&mut self, value: &Value) {
         let Value::Hash(hash) = value else {
             return self.disarm_timeline(value);
@@ -197,16 +205,16 @@ impl Db {
         }
     }
 
-    /// Returns the record of the hash that has the field of a timer.
+    /// Returns the record of the hash whose field has this timer.
     pub(crate) fn owner_of_field(&self, timer: u32) -> Option<Id> {
         self.fields.get(timer).map(|timer| timer.record)
     }
 
-    /// Removes a field that [`Db::next_due`] has returned. Returns the record of its hash, which may be empty now, and the
-    /// field. O(1) amortised.
+    /// Removes a field that [`Db::next_due`] has returned. Returns the record of its hash, which
+    /// may be empty now, and the field. O(1) amortised.
     ///
     /// # Panics
-    /// If `timer` is not the one that was due.
+    /// If `timer` is not the timer that was due.
     pub(crate) fn remove_due_field(&mut self, timer: u32) -> (Id, Field) {
         let timer = self.fields.remove(timer).expect("it was due");
         let field = self.table_mut(timer.record).remove(timer.field);
@@ -218,7 +226,8 @@ impl Db {
         self.fields.len() - self.timelines
     }
 
-    /// Renames a key to a name that no key has; value, deadline and last use stay. O(length of the name) amortised.
+    /// Renames a key. No key may have the new name. Value, deadline and uses stay. O(length of the
+    /// name) amortised.
     ///
     /// # Panics
     /// If the key was removed since `id` was found.

@@ -1,9 +1,11 @@
-//! Values with a timeline of their own, streams and queues of jobs: one timer for each of them.
+//! Timers of values with a *timeline*: streams and queues of jobs, in which entries or jobs are due
+//! at certain times. Each such value has at most one timer.
 //!
-//! Invariant: a value whose next deadline is known has a timer in `fields` that is armed at that deadline or earlier. Changes that make
-//! the deadline earlier call [`Db::rearm`] (entries or jobs that are added or delivered, settings). Those that make it later
-//! (what is acknowledged or removed) need not: the timer then fires early, finds nothing due, and is armed anew, at most once for each
-//! time that it was armed.
+//! Invariant: a value whose next deadline is known has a timer in `fields` that is armed at that
+//! deadline or earlier. A change that makes the next deadline earlier (an entry or job is added or
+//! delivered, a setting changes) must call [`Db::rearm`]. A change that makes it later (an entry or
+//! job is acknowledged or removed) need not: the timer then fires early, nothing is due, and expiry
+//! arms the timer again.
 
 use super::Db;
 use crate::keyspace::field_timers::WHOLE;
@@ -13,13 +15,14 @@ use crate::value::stream::Stream;
 use crate::value::{Kind, Value};
 
 impl Db {
-    /// Returns the stream of a record without noting a change: for its timer, and for what is no part of a snapshot.
+    /// Returns the stream of a record without a call of the snapshot's walk. Callers may change
+    /// only the timer and the timelines, which a snapshot does not contain.
     fn stream_beside(&mut self, id: Id) -> Option<&mut Stream> {
         Stream::of_mut(&mut self.records.get_mut(id)?.value)
     }
 
-    /// Arms the timer of a value at its next deadline. O(1) for a stream without settings, O(groups · log pending) with them;
-    /// O(log jobs) for a queue.
+    /// Arms the timer of a value at its next deadline. O(1) for a stream without settings, O(groups
+    /// · log pending) with them; O(log jobs) for a queue.
     #[inline]
     pub(crate) fn rearm(&mut self, id: Id) {
         let value = self.records.get_mut(id).map(|record| &mut record.value);
@@ -28,7 +31,7 @@ impl Db {
         }
     }
 
-    /// Notes the timer of a value, which is no change of it.
+    /// Stores the number of a value's timer in the value. Snapshots do not contain the number.
     fn note_timer(&mut self, id: Id, timer: Option<u32>) {
         if let Some(record) = self.records.get_mut(id) {
             record.value.content_mut().set_timer(timer);
@@ -66,7 +69,7 @@ impl Db {
         }
     }
 
-    /// Returns the queues of jobs from this record on.
+    /// Returns the queues of jobs with the index `id` or a greater one, ascending.
     pub(crate) fn queues_from(&self, id: Id) -> impl Iterator<Item = (Id, &Record, &Jobs)> {
         let queues = self.queues.range(id..).map(|id| (*id, self.get(*id)));
         queues.filter_map(|(id, record)| Some((id, record, Jobs::of(&record.value)?)))
@@ -85,8 +88,8 @@ impl Db {
         timer.record
     }
 
-    /// Notes that a reader waits that claims entries of a group which have been idle for `idle_ms`. Arms the stream's timer.
-    /// Returns `None` if there is no such group.
+    /// Notes that a waiting reader claims entries of a group that have been idle for `idle_ms`.
+    /// Arms the stream's timer. Returns `None` if the group does not exist.
     pub(crate) fn expect_claims(&mut self, id: Id, group: &[u8], idle_ms: u64) -> Option<()> {
         let stream = self.stream_beside(id)?;
         stream.group(group)?;
@@ -99,7 +102,8 @@ impl Db {
         Some(())
     }
 
-    /// Calls `act` with each timeline of a stream, which it may change: they are no part of a snapshot.
+    /// Calls `act` with the name and the timeline of each group of a stream. `act` may change the
+    /// timeline, which a snapshot does not contain.
     pub(crate) fn timelines(
         &mut self,
         id: Id,

@@ -1,7 +1,8 @@
 //! Timers in a database, ordered by their deadlines.
 //!
-//! Invariant: `timers` has an entry for each record whose value is a timer, with the record's deadline. It answers what is due when; what
-//! fires is the wheel's business, as for any key.
+//! Invariant: `timers` has an entry for each record whose value is a timer, with the record's
+//! deadline. Commands that count or list timers use this set. The wheel decides when a timer fires,
+//! as it decides when a key expires.
 
 use std::ops::Range;
 
@@ -29,14 +30,15 @@ impl ByDeadline {
         self.0.len()
     }
 
-    /// Returns the number of those that are not paused.
+    /// Returns the number of timers that are not paused.
     fn armed(&self) -> usize {
         self.0.before(NEVER)
     }
 }
 
 impl Db {
-    /// Returns the number of keys that may be evicted: all of them, or those with a deadline. O(log timers).
+    /// Returns the number of keys that may be evicted: all of them, or those with a deadline. O(log
+    /// timers).
     pub(crate) fn evictable(&self, volatile: bool) -> usize {
         match volatile {
             true => self.with_deadline() - self.timers.armed(),
@@ -61,18 +63,20 @@ impl Db {
         slots.map(|slot| (slot.ordinal(), slot.id))
     }
 
-    /// Returns the number of timers that are not paused and due before a time, or at any time. O(log timers).
+    /// Returns the number of timers that are due before `ms`. Paused timers do not count;
+    /// with `u64::MAX` all other timers count. O(log timers).
     pub fn timers_before(&self, ms: u64) -> usize {
         self.timers.0.before(ms)
     }
 
-    /// Adds to each of `counts` the number of timers that are due in its part of a range of time, which is divided evenly.
-    /// O(log timers) for each part with timers.
+    /// Divides a range of time evenly into as many parts as `counts` has elements, and adds to each
+    /// element the number of timers that are due in its part. O(log timers) for each part with
+    /// timers.
     pub(crate) fn spread_timers(&self, range: Range<u64>, counts: &mut [u64]) {
         self.timers.0.spread(range, 0, counts);
     }
 
-    /// Removes a value that leaves its record from the set of timers, or of queues.
+    /// Removes a record from the set of timers or of queues, before `value` leaves it.
     pub(super) fn unlist(&mut self, value: &Value, deadline: u64, id: Id) {
         match value {
             Value::Timer(_) => self.timers.remove((deadline, id)),
@@ -83,18 +87,19 @@ impl Db {
         }
     }
 
-    /// Returns the timer of a record, if it is one.
+    /// Returns the value of a record if it is a timer.
     pub(crate) fn timer(&self, id: Id) -> Option<&Timer> {
         Timer::of(&self.get(id).value)
     }
 
-    /// Replaces a timer's parts; its deadline stays.
+    /// Replaces a timer; its deadline stays.
     pub(crate) fn set_timer(&mut self, id: Id, timer: Timer) {
         self.get_mut(id).value = Value::Timer(timer);
     }
 
-    /// Files the entry of a record that [`Db::next_due`] has returned once more, at the same deadline, if it is a timer: whatever
-    /// happens until it fires, the wheel has it. Returns false, and does nothing, for other values. O(1).
+    /// Files the entry of a timer that [`Db::next_due`] has returned in the wheel again, at the
+    /// same deadline, so that the timer is not lost before it fires. Returns false, and does
+    /// nothing, if the record's value is not a timer. O(1).
     pub(crate) fn refile_timer(&mut self, id: Id) -> bool {
         let stamp = self.next_stamp().get();
         match self.records.get_mut(id) {

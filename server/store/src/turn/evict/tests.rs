@@ -1,4 +1,4 @@
-//! Policies against a small model: a map of what was stored.
+//! Eviction policies against a model: a map of the stored keys and their deadlines.
 
 use std::collections::BTreeMap;
 
@@ -26,11 +26,11 @@ fn fixture(shards: usize, policy: &str) -> (Fixture, Eviction) {
     let policy = Eviction::of_name(policy, 5).unwrap();
     let store = Fixture::sharded(shards);
     let uses = match policy.order {
-        crate::eviction::Order::Lfu => Uses::Count {
+        crate::eviction::EvictionOrder::Lfu => Uses::Count {
             log_factor: 10,
             decay_minutes: 1,
         },
-        crate::eviction::Order::Lrm => Uses::Changed,
+        crate::eviction::EvictionOrder::Lrm => Uses::Changed,
         _ => Uses::Recent,
     };
     store.store.set_limits(Limits {
@@ -42,7 +42,7 @@ fn fixture(shards: usize, policy: &str) -> (Fixture, Eviction) {
     (store, policy)
 }
 
-/// Evicts `count` keys, and returns them in their order with their databases.
+/// Evicts `count` keys. Returns their databases and names in the order of their eviction.
 fn evict(store: &mut Fixture, policy: Eviction, count: u64) -> (Evicted, Vec<(usize, String)>) {
     store.events();
     let left = store.with_turn(|turn| {
@@ -51,7 +51,7 @@ fn evict(store: &mut Fixture, policy: Eviction, count: u64) -> (Evicted, Vec<(us
         loop {
             let before = turn.stats.evicted;
             let end = (before + 7).min(count);
-            // As a loop does that owns some of the shards.
+            // Begins with some of the shards, as a loop that owns them does.
             let done = turn.evict(policy, first, 2, &mut |turn| turn.stats.evicted >= end);
             first = (first + 1) % shards;
             if done != Evicted::Enough || turn.stats.evicted >= count {
@@ -84,7 +84,7 @@ fn fill(store: &mut Fixture, keys: u64, deadline: impl Fn(u64) -> Option<u64>) -
     model
 }
 
-/// Each policy evicts what it may, as often as it is asked, until nothing is left.
+/// Each policy evicts only keys that it may evict, until no such key is left.
 #[test]
 fn only_what_a_policy_allows_is_evicted() {
     for shards in [1, 4] {
@@ -118,8 +118,8 @@ fn only_what_a_policy_allows_is_evicted() {
     }
 }
 
-/// volatile-ttl takes the earliest deadline of all shards and databases, also if deadlines of fields come before it. Fields and
-/// later keys still expire at their deadlines.
+/// volatile-ttl takes the earliest deadline of all shards and databases, also if deadlines of
+/// fields come before it. Fields and later keys still expire at their deadlines.
 #[test]
 fn volatile_ttl_is_exact() {
     for shards in [1, 8] {
@@ -157,7 +157,7 @@ fn volatile_ttl_is_exact() {
     }
 }
 
-/// Keys behind more deadlines of fields than are set aside are evicted too.
+/// A key is evicted even if more deadlines of fields come before it than are set aside.
 #[test]
 fn volatile_ttl_finds_keys_behind_many_fields() {
     let (mut store, policy) = fixture(1, "volatile-ttl");
@@ -180,7 +180,8 @@ impl Fixture {
     }
 }
 
-/// The approximation prefers keys that have not been used: an exact LRU would evict the first tenth alone.
+/// The approximation prefers keys that have not been used: an exact LRU would evict the first tenth
+/// alone.
 #[test]
 fn lru_and_lfu_find_the_worst_keys() {
     for name in ["allkeys-lru", "volatile-lru", "allkeys-lfu", "volatile-lfu"] {
@@ -197,7 +198,7 @@ fn lru_and_lfu_find_the_worst_keys() {
         let (_, gone) = evict(&mut store, policy, 200);
         let number = |key: &str| key[4..].parse::<u32>().unwrap();
         let worst = gone.iter().filter(|(_, key)| number(key) < 1_000).count();
-        // Random keys would be 50; counts of uses are themselves random.
+        // Random choices would evict 50 of them; the counts of uses are random themselves.
         assert!(
             worst > 110,
             "{name}: {worst} of 200 are in the worst quarter"
@@ -205,7 +206,8 @@ fn lru_and_lfu_find_the_worst_keys() {
     }
 }
 
-/// Under LRM, reads and commands that fail or change nothing do not keep a key; changes of its value or deadline, and of a stream's groups, do.
+/// Under LRM, a key is kept by changes of its value, its deadline or a stream's groups, and not by
+/// reads or by commands that fail or change nothing.
 #[test]
 fn lrm_evicts_what_was_not_changed_whatever_was_read() {
     let (mut f, mut policy) = fixture(1, "allkeys-lrm");
@@ -217,7 +219,7 @@ fn lrm_evicts_what_was_not_changed_whatever_was_read() {
     f.run("XGROUP CREATE stream group 0 MKSTREAM");
     f.run("RPUSH list a b");
     f.run("XADD stream 1-1 f v");
-    // In whole units of 128 ms.
+    // Times of changes are in units of 128 ms.
     f.advance(30_080);
     for line in [
         "GET string",
@@ -257,7 +259,7 @@ fn lrm_evicts_what_was_not_changed_whatever_was_read() {
     );
 }
 
-/// A key that was used after it became a candidate stays.
+/// A key that was used after it became a candidate is not evicted.
 #[test]
 fn candidates_that_are_used_stay() {
     let (mut store, mut policy) = fixture(1, "allkeys-lru");
@@ -277,7 +279,8 @@ fn candidates_that_are_used_stay() {
     assert!(gone.iter().all(old), "{gone:?}");
 }
 
-/// Records move together when many places are free. Names, values, deadlines, fields and the table follow.
+/// Compaction moves records when many places are free. Names, values, deadlines, fields and the
+/// table stay correct.
 #[test]
 fn records_move_and_everything_follows() {
     let (mut store, policy) = fixture(1, "allkeys-random");
@@ -339,7 +342,8 @@ fn records_move_and_everything_follows() {
     assert!(reply.starts_with(':'), "{reply}");
 }
 
-/// A snapshot that has begun has all keys of its instant, whatever is evicted meanwhile; records do not move under it.
+/// A running snapshot contains all keys of its instant, even if they are evicted meanwhile. Records
+/// do not move while it runs.
 #[test]
 fn a_snapshot_keeps_what_is_evicted() {
     let (mut store, policy) = fixture(1, "allkeys-random");
@@ -382,7 +386,7 @@ fn timers_are_never_evicted() {
             (Evicted::Nothing, model.len()),
             "{name}"
         );
-        // Places of the evicted keys are filled by timers that move.
+        // Compaction moves timers into the places of the evicted keys.
         store.with_turn(|turn| while turn.compact() > 0 {});
         assert_eq!(store.run("DBSIZE"), ":900");
         assert_eq!(store.run("PTTL timer:0"), ":1000");
