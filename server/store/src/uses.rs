@@ -81,7 +81,7 @@ impl Uses {
     }
 
     /// Returns the usage of a key after one more access; `before` is its previous usage. Does not
-    /// change a counter; see [`Uses::incremented`].
+    /// change a counter; see `Uses::incremented`.
     #[inline]
     pub fn after_access(self, before: u32, now: Now) -> u32 {
         match self {
