@@ -48,7 +48,7 @@ pub(crate) struct Workload {
 pub(crate) enum Before {
     /// Any state: data of earlier rounds does not change the cost.
     Anything,
-    /// An empty database.
+    /// The database has no keys.
     Nothing,
     /// A database without these keys, so that each round starts in the same state.
     Without(&'static [&'static str]),

@@ -766,7 +766,7 @@ int64_t punctual_virtual_time_now_ns(const punctual_virtual_time *clock);
 punctual_status punctual_virtual_time_advance(const punctual_virtual_time *clock, int64_t ns);
 
 /**
- * Advances a virtual clock to its earliest deadline and fires the timers that are due then.
+ * Advances a virtual clock to its earliest deadline and fires the timers with that deadline.
  *
  * Returns PUNCTUAL_OK, PUNCTUAL_IDLE if no timer is armed, PUNCTUAL_NULL, or PUNCTUAL_REENTERED in
  * a callback of a virtual clock.

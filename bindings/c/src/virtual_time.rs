@@ -163,7 +163,7 @@ pub extern "C" fn punctual_virtual_time_advance(clock: Option<&VirtualTime>, ns:
     })
 }
 
-/// Advances a virtual clock to its earliest deadline and fires the timers that are due then.
+/// Advances a virtual clock to its earliest deadline and fires the timers with that deadline.
 ///
 /// Returns PUNCTUAL_OK, PUNCTUAL_IDLE if no timer is armed, PUNCTUAL_NULL, or PUNCTUAL_REENTERED in
 /// a callback of a virtual clock.

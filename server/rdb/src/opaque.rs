@@ -106,7 +106,7 @@ impl Own {
 
 /// The form of an own value.
 pub(crate) enum Form {
-    /// The whole value.
+    /// All bytes of the value, as the snapshot has them.
     Text(Span),
     /// The number of parts that follow.
     Parts(u64),

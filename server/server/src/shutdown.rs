@@ -126,7 +126,7 @@ pub(crate) fn finish_if_due(shared: &Shared, turn: &mut Turn) {
     }
 }
 
-/// Cancels the waiting shutdown. Returns false if there is none. The caller runs on loop
+/// Cancels the waiting shutdown. Returns false if no shutdown waits. The caller runs on loop
 /// `loop_number`.
 pub(crate) fn abort(shared: &Shared, loop_number: usize) -> bool {
     let pending = shared.shutdown.take();

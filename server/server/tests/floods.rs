@@ -151,7 +151,7 @@ fn wait_for_disconnections(server: &Process) {
     }
 }
 
-/// Returns whether the server's end of a connection is still open. The kernel is asked, because a
+/// Returns whether the server's end of a connection is still open. Asks the kernel, because a
 /// command would wake the loop, and because the client's end stays open until it has read
 /// everything.
 fn is_established(client: &TcpStream) -> bool {
@@ -441,7 +441,7 @@ fn twenty_thousand_connections_with_maxclients_ten_thousand() {
 /// Elements pushed after all waiting clients have left.
 const ELEMENTS: u64 = 1_000;
 
-/// Has `clients` connections wait, send `len` bytes behind the command, and close. Prints the time
+/// Has `clients` connections wait, send `len` bytes after the command, and close. Prints the time
 /// from the last close until the server has closed its ends. Returns the memory of a client that
 /// waits.
 fn block_and_leave(server: &Process, name: &str, clients: usize, len: usize) -> u64 {

@@ -1,6 +1,6 @@
 //! Eviction policies: the settings `maxmemory-policy` and `maxmemory-samples`.
 
-/// Rule that decides which keys are evicted first.
+/// Order in which keys are evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EvictionOrder {
     /// Keys that have not been used for the longest time first, approximated by samples.

@@ -438,7 +438,7 @@ impl<S: TreeSlot, const LEAF: usize, const FAN: usize> Tree<S, LEAF, FAN> {
 
     /// Inserts a slot at `at`. A full leaf splits in half. At an edge of the tree, a full leaf
     /// stays full and the new slot starts another leaf, because the next slots probably follow
-    /// there. Returns the new right sibling after a split.
+    /// at that edge. Returns the new right sibling after a split.
     fn put_in_leaf(slots: &mut Vec<S>, at: usize, slot: S, edges: Edges) -> Option<Vec<S>> {
         if slots.len() < LEAF {
             if slots.len() == slots.capacity() {

@@ -76,8 +76,8 @@ pub enum Rule {
     DeadlineMs,
     /// A deadline in seconds, with the same rule.
     DeadlineSeconds,
-    /// The same elements in any order, because their order is that of a hash table with a random
-    /// seed.
+    /// The same elements in any order, because a hash table with a random seed determines the
+    /// order.
     AnyOrder,
     /// The same number of elements; the elements depend on the order of a hash table.
     Extent,
@@ -142,8 +142,8 @@ impl Rule {
             "INFO" if sub() == "KEYSPACE" && command.args().len() == 2 => Rule::Keyspace,
             "INFO" => Rule::Kind,
             "OBJECT" => match sub().as_str() {
-                // Redis shares objects for integers below 10,000: their idle time is that of the
-                // last use by any key, and the number of references depends on the server.
+                // Redis shares objects for integers below 10,000: their idle time counts
+                // from the last use by any key, and the number of references depends on the server.
                 "IDLETIME" | "REFCOUNT" => Rule::Kind,
                 "ENCODING" => Rule::Encoding,
                 _ => Rule::Exact,

@@ -58,7 +58,7 @@ pub struct Entry {
     pub line: usize,
     /// How the replies are judged.
     pub verdict: Verdict,
-    /// The commands.
+    /// Commands of the entry, one per line of the corpus.
     pub steps: Vec<Step>,
 }
 

@@ -67,7 +67,7 @@ pub struct Report {
     pub short_lived: u64,
     /// Number of sessions that ended because the server closed the connection.
     pub closed: u64,
-    /// Longest time until the reply of a GET.
+    /// Maximum time until the reply of a GET.
     pub slowest: Duration,
     /// Descriptions of failures: missing replies, and replies that are not RESP.
     pub failures: Vec<String>,

@@ -6,9 +6,9 @@
 //! value, deadline and encoding. A seed determines the stream; every report has the seed.
 //!
 //! The modules, in the order of the data: [`draw`] (keys, values, numbers) → [`generate`]
-//! (commands, one file per family) → [`link`] (connections to one server) → [`duel`] (running the
-//! *acts*, groups of commands that are compared as a whole) → [`compare`] (which replies may
-//! differ, and why) → [`audit`] (the whole keyspace) → [`report`] and [`shrink`] (the first
+//! (commands, one file per family) → [`link`] (connections to one server) → [`duel`] (running
+//! *acts*: groups of commands with one comparison) → [`compare`] (allowed
+//! differences of replies) → [`audit`] (the whole keyspace) → [`report`] and [`shrink`] (the first
 //! difference, minimised). [`fuzz`] uses only one server, and does not compare replies. [`oracle`]
 //! starts a private redis-server, the reference of a comparison. [`differences`] lists the known
 //! differences between the oracle's version and ours; the generators avoid them.

@@ -255,7 +255,7 @@ impl Drop for NativeServer {
     }
 }
 
-/// Returns the address to which clients connect for an address on which the server listens.
+/// Returns the address of a listener as clients must name it.
 fn reachable(host: &str) -> String {
     match host.parse::<IpAddr>() {
         Ok(IpAddr::V4(ip)) if ip.is_unspecified() => "127.0.0.1".to_owned(),

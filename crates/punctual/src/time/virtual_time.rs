@@ -134,7 +134,7 @@ impl VirtualTime {
         self.simulation.advance(by);
     }
 
-    /// Advances the clock to the next deadline and fires the timers that are due then. Returns
+    /// Advances the clock to the next deadline and fires its timers. Returns
     /// false, without advancing, if no timer has a deadline that the clock can reach. O(timers that
     /// fire).
     ///

@@ -67,12 +67,7 @@ impl EventLoop {
             running.wait_in_line(&mut place, false);
         }
         drop(place);
-        let mut sink = LoopSink::new(&shared, self.number, false);
-        let now = shared.clock.now();
-        let mut turn = Turn::new(&shared.store, now, &mut sink, shared.classes());
-        let figures = info::everything(&shared, &mut turn);
-        self.count(&mut turn);
-        self.discard(turn);
+        let figures = self.in_turn(|_, turn| info::everything(&shared, turn));
         let _ = answer.send(Ok(figures));
     }
 

@@ -316,18 +316,29 @@ impl EventLoop {
             // The removal needs locks that a script may hold for long, so a later turn tries again.
             return;
         }
+        self.in_turn(|this, turn| {
+            for (watched, info) in this.ended.watches.drain(..) {
+                if let Some(flag) = info.watch.get() {
+                    turn.unwatch(watched.iter(), flag);
+                }
+            }
+            for waiter in this.ended.waiters.drain(..) {
+                turn.stop_waiting(&waiter);
+            }
+        });
+    }
+
+    /// Runs `work` in a turn of the keyspace beside the turns of the loop, none of which may be
+    /// open.
+    fn in_turn<R>(&mut self, work: impl FnOnce(&mut Self, &mut Turn) -> R) -> R {
         let shared = Arc::clone(&self.shared);
-        let mut sink = LoopSink::new(&shared, self.number, false);
+        let mut sink = LoopSink::new(&shared, self.number, self.settings.notify_expired_values);
         let now = shared.clock.now();
         let mut turn = Turn::new(&shared.store, now, &mut sink, shared.classes());
-        for (watched, info) in self.ended.watches.drain(..) {
-            if let Some(flag) = info.watch.get() {
-                turn.unwatch(watched.iter(), flag);
-            }
-        }
-        for waiter in self.ended.waiters.drain(..) {
-            turn.stop_waiting(&waiter);
-        }
+        let result = work(self, &mut turn);
+        self.count(&mut turn);
+        self.discard(turn);
+        result
     }
 
     /// Adds the turn's counts to the loop's statistics.

@@ -3,10 +3,7 @@
 use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 
-use punctual_store::Turn;
-
 use crate::event_loop::EventLoop;
-use crate::event_loop::sink::LoopSink;
 use crate::follow::apply;
 use crate::log;
 use crate::net::listener::Arrival;
@@ -26,26 +23,24 @@ impl EventLoop {
         if let Some(slot) = self.primary {
             self.close(slot);
         }
-        let now = shared.clock.now();
-        let mut sink = LoopSink::new(&shared, self.number, self.settings.notify_expired_values);
-        let mut turn = Turn::new(&shared.store, now, &mut sink, shared.classes());
-        if apply::begin(&shared, &mut turn, &mut attachment) {
+        self.in_turn(|this, turn| {
+            if !apply::begin(&shared, turn, &mut attachment) {
+                return;
+            }
             let generation = attachment.attempt.generation;
-            if let Some(slot) = self.serve_primary(attachment.socket, &attachment.attempt) {
+            if let Some(slot) = this.serve_primary(attachment.socket, &attachment.attempt) {
                 shared.replication.upstream.attached(generation);
                 turn.release();
                 if !attachment.rest.is_empty() {
-                    self.received(slot, &attachment.rest, &mut turn);
+                    this.received(slot, &attachment.rest, turn);
                 }
-                self.read_again(slot);
-                self.acknowledge_primary();
+                this.read_again(slot);
+                this.acknowledge_primary();
             } else {
                 shared.replication.upstream.lost(generation, true);
-                self.follow_primary();
+                this.follow_primary();
             }
-        }
-        self.count(&mut turn);
-        self.discard(turn);
+        });
     }
 
     /// Adds the primary's connection to this loop.
@@ -101,12 +96,7 @@ impl EventLoop {
     /// Processes the answer to the PSYNC of a failover.
     pub(crate) fn failover_answered(&mut self, accepted: bool) {
         let shared = Arc::clone(&self.shared);
-        let mut sink = LoopSink::new(&shared, self.number, false);
-        let now = shared.clock.now();
-        let mut turn = Turn::new(&shared.store, now, &mut sink, shared.classes());
-        shared.failover_answered(&mut turn, accepted);
-        self.count(&mut turn);
-        self.discard(turn);
+        self.in_turn(|_, turn| shared.failover_answered(turn, accepted));
     }
 
     /// Handles the end of the primary's connection.

@@ -1,8 +1,8 @@
 //! Who may see and do what over HTTP.
 //!
 //! - The page itself holds no data: anybody may load it.
-//! - The metrics are numbers: whoever reaches the port may read them, but no web page of elsewhere
-//!   through somebody's browser.
+//! - The metrics are numbers: all clients that reach the port may read them. A web page from
+//!   another site must not read them through a browser.
 //! - The data of the page names keys. It needs the password if a Redis client would need one, and
 //!   from other machines.
 //! - Actions need the password, and a page of this server as their origin.
@@ -133,8 +133,8 @@ impl Brake {
     }
 }
 
-/// Returns whether no other site can have this host: an address, `localhost`, or what the server
-/// was told to bind to.
+/// Returns whether no other site can have this host: an address, `localhost`, or a
+/// name in `metrics-bind`.
 fn host_is_safe<'a>(host: &str, mut names: impl Iterator<Item = &'a str>) -> bool {
     let name = match host.strip_prefix('[') {
         Some(rest) => match rest.split_once(']') {

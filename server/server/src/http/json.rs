@@ -1,5 +1,5 @@
-//! Replies as JSON. Bytes that are no text become an object `{"hex": "..."}`, which commands may
-//! have as words, too.
+//! Replies as JSON. Bytes that are not text become an object `{"hex": "..."}`. Requests may use
+//! such objects as words of commands.
 
 use std::fmt::Write as _;
 

@@ -2,8 +2,8 @@
 //!
 //! Ground rules: one thread with an executor of its own serves all connections. It takes no lock of
 //! the keyspace: it asks the event loops for figures and keys ([`link`]), and reads statistics from
-//! [`Shared`]. Whatever a peer does, it holds one of a few places, each for a limited time and
-//! until newer connections need it.
+//! [`Shared`]. A connection holds one of a few places, for a limited time, and at most until newer
+//! connections need the place.
 
 mod api;
 mod exposition;
@@ -125,8 +125,8 @@ impl Drop for Http {
 struct Places(Mutex<VecDeque<AbortHandle>>);
 
 impl Places {
-    /// Adds a connection. The oldest one is closed if there are too many, so that whoever holds
-    /// many open keeps nobody out.
+    /// Adds a connection. Closes the oldest connection if there are too many, so that a client with
+    /// many open connections does not keep others out.
     fn add(&self, connection: AbortHandle) {
         let mut all = self.0.lock();
         all.retain(|one| !one.is_finished());

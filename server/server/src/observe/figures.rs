@@ -10,7 +10,7 @@ use std::fmt::{self, Display};
 /// Value of a field of INFO.
 #[derive(Debug)]
 pub(crate) enum Figure {
-    /// An integer.
+    /// A number without decimals.
     Whole(i128),
     /// A number, its number of decimals, and its unit.
     Fixed(f64, usize, &'static str),

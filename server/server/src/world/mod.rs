@@ -2,7 +2,7 @@
 //!
 //! A server receives its [`World`] when it is created, and takes clocks, random numbers and threads
 //! from it: `scripts/check-layout` refuses other uses, except in `program/`, `crash/` and tests.
-//! Only the log's timestamps are read elsewhere.
+//! The log reads the clock for its timestamps directly.
 
 pub(crate) mod clock;
 pub(crate) mod disk;

@@ -248,7 +248,7 @@ fn small_limits() -> Limits {
     }
 }
 
-/// Asserts that a snapshot shows the keyspace at the instant at which it began.
+/// Asserts that a snapshot has the keyspace of the snapshot's first instant.
 fn check_one_instant(before: &[Happening], during: &[Happening], shards: usize, limits: Limits) {
     let state = |fixture: &mut Fixture| state_with(fixture, limits == Limits::default());
     let mut fixture = Fixture::sharded(shards);

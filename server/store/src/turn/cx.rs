@@ -337,7 +337,7 @@ impl<'s> Cx<'_, 's> {
         }
     }
 
-    /// Replaces a key's value and removes its deadline, as `*STORE` commands do. Publishes `new` if
+    /// Replaces a key's value and removes its deadline, for `*STORE` commands. Publishes `new` if
     /// the key did not exist. Does not commit the change.
     pub(crate) fn overwrite(&mut self, key: &[u8], value: Value) -> Id {
         let (place, found) = self.seek_to_write(key);

@@ -115,7 +115,7 @@ impl fmt::Display for Family {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no family '{name}'; there are {}", names())]
 pub struct UnknownFamily {
-    /// The unknown name.
+    /// A name that is no family.
     pub name: String,
 }
 

@@ -100,7 +100,7 @@ pub struct Details<'a> {
     pub retries: u32,
     /// Waiting time between attempts; `None` for no waiting time.
     pub backoff: Option<Backoff>,
-    /// Unix ms at which the job is removed if no worker holds it then.
+    /// Unix ms at which the job is removed, unless a worker holds it at that time.
     pub expires_ms: Option<u64>,
     /// Milliseconds for which the record stays after the job is done.
     pub keep_ms: u64,
