@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use mio::{Poll, Waker};
+use punctual_resp::Value;
 use punctual_store::{Now, Store, StoreOptions};
 
 use crate::acl::registry::Users;
@@ -16,7 +17,8 @@ use crate::command;
 use crate::config::{Config, ConfigError, Settings};
 use crate::crash_report::CrashReporter;
 use crate::dispatch::from_file::FromFile;
-use crate::event_loop::{EventLoop, WAKER_TOKEN};
+use crate::embedded::{CallError, Client, IdleClients};
+use crate::event_loop::{EventLoop, LoopLock, WAKER_TOKEN};
 use crate::http::Http;
 use crate::log::{self, Logger, Role};
 use crate::memory::reclaim::Reclaim;
@@ -212,6 +214,8 @@ impl Builder {
 pub struct Server {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
+    loops: Vec<Arc<LoopLock>>,
+    idle_clients: IdleClients,
     http: Option<Http>,
     addr: Option<SocketAddr>,
     unix: Option<PathBuf>,
@@ -311,15 +315,19 @@ impl Server {
         }
         announce(&shared, &settings, port);
         let mut listeners = Some(listeners);
-        let mut threads = Vec::new();
+        let (mut threads, mut loops) = (Vec::new(), Vec::new());
         for (number, poll) in polls.into_iter().enumerate() {
             let mine = listeners.take().unwrap_or_default();
             let event_loop = EventLoop::new(number, Arc::clone(&shared), poll, mine)?;
-            threads.push(event_loop.spawn()?);
+            let (thread, event_loop) = event_loop.spawn()?;
+            threads.push(thread);
+            loops.push(event_loop);
         }
         let mut server = Self {
             shared,
             threads,
+            loops,
+            idle_clients: IdleClients::default(),
             http: None,
             addr,
             unix,
@@ -449,6 +457,33 @@ impl Server {
                 Err(_) => return Err(MoveError::Stopped),
             }
         }
+    }
+
+    /// Connects a client in this process, with all permissions and no socket. Clients are assigned
+    /// to the event loops in turn.
+    ///
+    /// # Errors
+    /// The server has stopped, or has reached `maxclients`.
+    pub fn client(&self) -> Result<Client, CallError> {
+        Client::connect(&self.shared, &self.loops)
+    }
+
+    /// Runs one command and returns its reply. Each call has a client of its own: the database is
+    /// 0, and the effects of commands such as SELECT and MULTI end with the call. Commands that
+    /// depend on each other need a [`Client`].
+    ///
+    /// # Errors
+    /// The errors of [`Client::call`].
+    ///
+    /// ```
+    /// use punctual_server::Value;
+    /// let server = punctual_server::Server::builder().port(0).spawn()?;
+    /// server.call(&["SET", "greeting", "hello"])?;
+    /// assert_eq!(server.call(&["GET", "greeting"])?, Value::bulk("hello"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn call<A: AsRef<[u8]>>(&self, args: &[A]) -> Result<Value, CallError> {
+        self.idle_clients.call(|| self.client(), args)
     }
 
     /// Stops the server. Blocks until its threads have ended.

@@ -103,7 +103,7 @@ static SUBCOMMANDS: &[ServerCommand] = &[
             "`CLIENT PAUSE WRITE` mode added along with the `mode` option.",
         )])
         .syntax("timeout:integer [mode: WRITE | ALL]@6.2.0"),
-    row("reply", 3, SELF, reply_mode).doc(
+    row("reply", 3, SELF.or(Flags::RESHAPES_REPLIES), reply_mode).doc(
         "3.2.0",
         "O(1)",
         "Instructs the server whether to reply to commands.",

@@ -33,8 +33,10 @@ impl Background for EventLoop {
             .events
             .take()
             .unwrap_or_else(|| Events::with_capacity(256));
-        // An error appears again at the next poll.
-        let _ = self.poll.poll(&mut events, Some(Duration::ZERO));
+        if let Some(poll) = &mut self.poll {
+            // An error appears again at the next poll.
+            let _ = poll.poll(&mut events, Some(Duration::ZERO));
+        }
         self.busy.nested = true;
         // The read that called the script uses the loop's buffer.
         let buffer = std::mem::replace(
@@ -51,13 +53,19 @@ impl Background for EventLoop {
         let served = |order: &Order| {
             matches!(
                 order,
-                Order::Serve(_) | Order::FeedReplicas | Order::Figures(_)
+                Order::Serve(_) | Order::FeedReplicas | Order::Figures(_) | Order::Local(_)
             )
         };
         for order in mailbox.take_orders(served) {
             match order {
                 Order::Serve(arrival) => drop(self.serve(arrival, now)),
                 Order::Figures(answer) => self.send_figures(answer),
+                Order::Local(pipe) => {
+                    if let Some(slot) = self.slot_of(&pipe) {
+                        self.read(slot, false, &mut turn);
+                        self.mark_dirty(slot);
+                    }
+                }
                 _ => self.feed_replicas(),
             }
         }

@@ -181,6 +181,16 @@ impl Connection {
         }
     }
 
+    /// Swaps the output with the empty buffer `to`. Returns false if the output is long, or if some
+    /// of it was written or is held.
+    pub(crate) fn take_output(&mut self, to: &mut Vec<u8>) -> bool {
+        let whole = self.chunks.is_empty() && self.holds.is_empty() && self.written == 0;
+        if whole {
+            std::mem::swap(&mut self.out, to);
+        }
+        whole
+    }
+
     /// Writes the first `len` bytes of the output, as far as the socket accepts them, and adds the
     /// number of written bytes to `count`.
     pub(crate) fn flush(&mut self, mut len: usize, count: &mut u64) -> Flushed {

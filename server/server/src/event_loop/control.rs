@@ -16,6 +16,7 @@ use crate::command::info;
 use crate::dispatch::timers;
 use crate::event_loop::EventLoop;
 use crate::event_loop::sink::LoopSink;
+use crate::node::order::Order;
 use crate::node::scripts::Scripts;
 use crate::observe::figures::Figures;
 use crate::world::clock::{Move, MoveError};
@@ -42,7 +43,7 @@ impl EventLoop {
         self.scripts = Some(scripts);
         self.serve_ready(&mut turn);
         self.count(&mut turn);
-        self.discard(turn);
+        self.discard(&mut turn);
         moved
     }
 
@@ -122,6 +123,10 @@ impl EventLoop {
             }
             self.close(slot);
         }
+        // Clients of this process must not wait for a loop that has ended.
+        drop(self.shared.mailboxes[self.number].take_orders(
+            |order| matches!(order, Order::Serve(arrival) if arrival.socket.is_local()),
+        ));
         for listener in &self.listeners {
             listener.shutdown();
         }

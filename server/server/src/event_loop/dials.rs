@@ -205,7 +205,7 @@ impl EventLoop {
         let Some(outgoing) = self.dials.all.get_mut(&number) else {
             return;
         };
-        let (registry, token) = (self.poll.registry(), Token(DIALS + number));
+        let (registry, token) = (&self.registry, Token(DIALS + number));
         let tls = outgoing.tls.take();
         let dial = (addresses.map_err(DialError::Connecting))
             .and_then(|addresses| Dial::begin(addresses, tls, registry, token));
@@ -238,7 +238,7 @@ impl EventLoop {
             return;
         };
         let now_ms = self.shared.clock.now().read_ms();
-        let step = dial.step(outgoing.peer.conversation(), self.poll.registry(), now_ms);
+        let step = dial.step(outgoing.peer.conversation(), &self.registry, now_ms);
         if dial.has_moved() {
             outgoing.moved = self.shared.world.stopwatch();
         }
@@ -339,7 +339,7 @@ impl EventLoop {
         match (outgoing.peer, outgoing.dial) {
             (Peer::Target(migration), _) => self.transferred(*migration),
             (Peer::Primary(link), Some(dial)) if let Some(id) = link.continued() => {
-                let (socket, rest) = dial.into_parts(self.poll.registry());
+                let (socket, rest) = dial.into_parts(&self.registry);
                 let attachment = Attachment {
                     attempt: link.attempt.clone(),
                     socket,
@@ -368,7 +368,7 @@ impl EventLoop {
             match loaded.result {
                 Ok((data, mut rest)) => {
                     rest.append(&mut loaded.incoming.take_rest());
-                    let (socket, unread) = dial.into_parts(self.poll.registry());
+                    let (socket, unread) = dial.into_parts(&self.registry);
                     rest.extend_from_slice(&unread);
                     self.attach_primary(Attachment {
                         attempt: link.attempt.clone(),

@@ -102,6 +102,11 @@ impl EventLoop {
 
     pub(crate) fn received(&mut self, slot: usize, bytes: &[u8], turn: &mut Turn) {
         turn.now = self.shared.clock.now();
+        self.received_now(slot, bytes, turn);
+    }
+
+    /// Same as [`EventLoop::received`], for a turn that has just begun.
+    pub(crate) fn received_now(&mut self, slot: usize, bytes: &[u8], turn: &mut Turn) {
         let stats = &self.shared.observed.stats[self.number];
         stats.net_in.add(bytes.len() as u64);
         stats.reads.add(1);

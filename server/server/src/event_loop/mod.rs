@@ -20,6 +20,7 @@ mod dials;
 mod gather;
 mod handshakes;
 mod input;
+pub(crate) mod local;
 mod lookahead;
 mod memory;
 mod migrations;
@@ -41,7 +42,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use mio::event::Event;
-use mio::{Events, Interest, Poll, Token};
+use mio::{Events, Interest, Poll, Registry, Token};
+use parking_lot::{Mutex, MutexGuard};
 use punctual::Wheel;
 use punctual_store::limits::Limits;
 use punctual_store::{Now, Turn};
@@ -80,7 +82,19 @@ const LISTENERS: usize = usize::MAX - 2;
 /// Token of the mailbox's waker.
 pub(crate) const WAKER_TOKEN: Token = WAKER;
 
-/// State of an event loop. Only the thread of the loop uses it.
+/// An event loop, which its own thread holds except while it sleeps. `None` once it has ended.
+pub(crate) type LoopLock = Mutex<Option<EventLoop>>;
+
+/// Drops the event loop when its thread ends, also by a panic, so that no client waits for it.
+struct EndLoop(Arc<LoopLock>);
+
+impl Drop for EndLoop {
+    fn drop(&mut self) {
+        drop(self.0.lock().take());
+    }
+}
+
+/// State of an event loop.
 pub(crate) struct EventLoop {
     number: usize,
     shared: Arc<SharedOfLoop>,
@@ -89,7 +103,11 @@ pub(crate) struct EventLoop {
     /// The store's limits, and their version.
     limits: Limits,
     limits_version: u64,
-    poll: Poll,
+    /// `None` while the loop sleeps in it.
+    poll: Option<Poll>,
+    registry: Registry,
+    /// Number of the memory counter of the loop's thread.
+    counter: Option<u32>,
     alarm: Alarm,
     listeners: Vec<Listener>,
     /// Connections by slot. A connection is taken out while its commands run.
@@ -149,7 +167,9 @@ impl EventLoop {
             settings_version: shared.settings_version(),
             scripts: Some(Box::new(Scripts::new(&shared))),
             shared: Arc::new(SharedOfLoop(shared)),
-            poll,
+            registry: poll.registry().try_clone()?,
+            poll: Some(poll),
+            counter: None,
             alarm,
             listeners,
             limits: Limits::default(),
@@ -185,40 +205,75 @@ impl EventLoop {
         Arc::clone(&self.shared)
     }
 
-    /// Runs the loop on a thread of its own until the server stops.
-    pub(crate) fn spawn(self) -> io::Result<JoinHandle<()>> {
+    /// Runs the loop on a thread of its own until the server stops. Between its turns, other
+    /// threads can use the loop ([`local`]).
+    pub(crate) fn spawn(self) -> io::Result<(JoinHandle<()>, Arc<LoopLock>)> {
         let (world, name) = (self.shared.world, format!("punctual-{}", self.number));
-        world.spawn(&name, move || {
+        let shared = Arc::clone(&self.shared.0);
+        let event_loop = Arc::new(Mutex::new(Some(self)));
+        let lock = Arc::clone(&event_loop);
+        let thread = world.spawn(&name, move || {
             // If this thread panics, the server stops: nothing else would serve the loop's
             // connections.
-            let shared = StopOnPanic(Arc::clone(&self.shared.0));
+            let shared = StopOnPanic(shared);
+            let _end = EndLoop(Arc::clone(&lock));
             let counter = OwnCounter::take();
-            self.run();
+            Self::run(&lock, counter.as_ref().map(OwnCounter::number));
             drop(counter);
             shared.0.stop();
-        })
+        })?;
+        Ok((thread, event_loop))
     }
 
-    fn run(mut self) {
+    fn run(lock: &LoopLock, counter: Option<u32>) {
         let mut events = Events::with_capacity(1024);
-        while !self.stopping {
-            if !self.has_input_beside_held(&mut events) {
-                let timeout = self.prepare_sleep();
-                if let Err(e) = self.poll.poll(&mut events, timeout)
+        let mut guard = lock.lock();
+        let Some(this) = &mut *guard else { return };
+        this.counter = counter;
+        while let Some(this) = &mut *guard
+            && !this.stopping
+        {
+            if !this.has_input_beside_held(&mut events) {
+                let timeout = this.prepare_sleep();
+                let polled = Self::poll(&mut guard, &mut events, timeout);
+                let Some(this) = &mut *guard else { return };
+                if let Err(e) = polled
                     && e.kind() != io::ErrorKind::Interrupted
                 {
-                    log::warning!(self.shared.logger, "Waiting for events failed: {e}");
-                    self.shared.stop();
+                    log::warning!(this.shared.logger, "Waiting for events failed: {e}");
+                    this.shared.stop();
                     break;
                 }
-                self.shared.mailboxes[self.number].sleep.withdraw();
+                this.shared.mailboxes[this.number].sleep.withdraw();
             }
-            if self.shared.durability.changelog.is_full() {
-                self.wait_for_disk();
+            let Some(this) = &mut *guard else { return };
+            if this.shared.durability.changelog.is_full() {
+                this.wait_for_disk();
             }
-            self.turn(&events);
+            this.turn(&events);
+            MutexGuard::bump(&mut guard);
         }
-        self.shut_down();
+        if let Some(this) = guard.take() {
+            this.shut_down();
+        }
+    }
+
+    /// Waits for events. Meanwhile other threads can use the loop.
+    fn poll(
+        guard: &mut MutexGuard<'_, Option<Self>>,
+        events: &mut Events,
+        timeout: Option<Duration>,
+    ) -> io::Result<()> {
+        let poll = guard.as_mut().and_then(|this| this.poll.take());
+        let Some(mut poll) = poll else { return Ok(()) };
+        let polled = match timeout {
+            Some(Duration::ZERO) => poll.poll(events, timeout),
+            _ => MutexGuard::unlocked(guard, || poll.poll(events, timeout)),
+        };
+        if let Some(this) = &mut **guard {
+            this.poll = Some(poll);
+        }
+        polled
     }
 
     fn handle(&mut self, event: &Event, now: Now, turn: &mut Turn) {
@@ -282,7 +337,8 @@ impl EventLoop {
             self.run_cron(&mut turn);
         }
         self.limit_tracked(&mut turn);
-        self.discard(turn);
+        self.discard(&mut turn);
+        drop(turn);
         drop(sink);
         self.end_holding();
         shared.ask_for_acks();
@@ -337,7 +393,7 @@ impl EventLoop {
         let mut turn = Turn::new(&shared.store, now, &mut sink, shared.classes());
         let result = work(self, &mut turn);
         self.count(&mut turn);
-        self.discard(turn);
+        self.discard(&mut turn);
         result
     }
 
@@ -348,12 +404,10 @@ impl EventLoop {
         self.shared.observed.stats[self.number].add(counted);
     }
 
-    /// Ends the turn, and frees the values that it has removed from the keyspace.
-    fn discard(&mut self, mut turn: Turn) {
+    /// Releases the turn's locks, and frees the values that it has removed from the keyspace.
+    fn discard(&mut self, turn: &mut Turn) {
         turn.release();
-        let discarded = std::mem::take(&mut turn.discarded);
-        drop(turn);
-        rounds::discard(&self.shared, discarded);
+        rounds::discard(&self.shared, std::mem::take(&mut turn.discarded));
     }
 
     /// Expires one batch of due entries in the shards of this loop.
@@ -452,6 +506,7 @@ impl EventLoop {
                 }
                 Order::Listen { plain, tls } => self.listen(plain, tls),
                 Order::Kill { client, slot } if self.slot_has(slot, client) => self.close(slot),
+                Order::Local(pipe) => self.serve_local(&pipe),
                 Order::CutOff { client, slot } if self.slot_has(slot, client) => {
                     self.close_over_limit(slot)
                 }

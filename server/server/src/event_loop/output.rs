@@ -123,7 +123,8 @@ impl EventLoop {
             self.writing.held.since = Some(now);
             self.shared.durability.changelog.wake_for_bytes();
         }
-        if self.poll.poll(events, Some(Duration::ZERO)).is_ok() && !events.is_empty() {
+        let polled = (self.poll.as_mut()).map(|poll| poll.poll(events, Some(Duration::ZERO)));
+        if polled.is_some_and(|polled| polled.is_ok()) && !events.is_empty() {
             return true;
         }
         self.writing.held.since = None;

@@ -13,7 +13,7 @@ use crate::persist;
 
 impl EventLoop {
     /// Returns the next deadline of this loop in Unix milliseconds; `u64::MAX` without a deadline.
-    fn next_wakeup_ms(&self) -> u64 {
+    pub(super) fn next_wakeup_ms(&self) -> u64 {
         let loops = self.shared.mailboxes.len();
         let paused = self.shared.durability.is_loading()
             || self.shared.clients.pauses.any() && self.expiry_is_paused(self.shared.clock.now());

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use mio::net::TcpStream;
-use mio::{Interest, Registry, Token};
+use mio::{Registry, Token};
 
 use crate::net::socket::Socket;
 use crate::tls::Tls;
@@ -165,8 +165,7 @@ impl Dial {
     /// Returns the socket, which is no longer polled, and the input that the conversation has not
     /// taken.
     pub(crate) fn into_parts(mut self, registry: &Registry) -> (Socket, Vec<u8>) {
-        // The call fails only if the kernel has already removed the socket.
-        let _ = registry.deregister(self.socket.source());
+        self.socket.deregister(registry);
         (self.socket, self.input)
     }
 
@@ -255,8 +254,7 @@ fn connect(
                 None => Socket::Tcp(stream),
                 Some(tls) => Socket::encrypted(stream, tls.connect()?),
             };
-            let interest = Interest::READABLE | Interest::WRITABLE;
-            registry.register(socket.source(), token, interest)?;
+            socket.register(registry, token)?;
             Ok(socket)
         });
         match socket {

@@ -58,7 +58,7 @@ pub(crate) struct Arrival {
     pub(crate) fd: i32,
     pub(crate) unix: bool,
     pub(crate) local: bool,
-    /// A connection from another thread of this server. It may run every command.
+    /// A connection from this process. It may run every command.
     pub(crate) own: bool,
 }
 

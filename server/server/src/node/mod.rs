@@ -18,6 +18,7 @@ pub(crate) mod shutdown;
 mod users;
 pub(crate) mod waiting;
 
+use std::borrow::Borrow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -531,13 +532,14 @@ fn record_latency(shared: &Shared, settings: &Settings, event: &'static str, now
 
 /// Stops the server if the thread that owns this value panics, because other threads wait for that
 /// thread.
-pub(crate) struct StopOnPanic(pub(crate) Arc<Shared>);
+pub(crate) struct StopOnPanic<S: Borrow<Arc<Shared>>>(pub(crate) S);
 
-impl Drop for StopOnPanic {
+impl<S: Borrow<Arc<Shared>>> Drop for StopOnPanic<S> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.panicked.store(true, Ordering::Release);
-            self.0.stop();
+            let shared = self.0.borrow();
+            shared.panicked.store(true, Ordering::Release);
+            shared.stop();
         }
     }
 }

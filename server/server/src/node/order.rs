@@ -13,6 +13,7 @@ use crate::acl::user::User;
 use crate::memory::reclaim::Share;
 use crate::migrate::moving::Migration;
 use crate::net::listener::{Arrival, Listener};
+use crate::net::local::Pipe;
 use crate::observe::figures::Figures;
 use crate::replication::attachment::{Attachment, Loaded};
 use crate::world::clock::{Move, MoveError};
@@ -36,6 +37,8 @@ pub(crate) enum Order {
         /// Slot of the client's connection in the loop.
         slot: usize,
     },
+    /// Read the input of a client in the same process, and write the output that it has room for.
+    Local(Arc<Pipe>),
     /// Close a client whose messages exceed the limit of its output.
     CutOff {
         /// Id of the client.

@@ -34,6 +34,7 @@ mod config;
 mod crash;
 mod debug;
 mod debug_subcommands;
+mod embedded;
 mod eviction;
 mod failover;
 mod full_sync;

@@ -40,7 +40,7 @@ pub(super) fn run(shared: &Arc<Shared>, mut writer: Writer) {
     let writer = Mutex::new(writer);
     std::thread::scope(|scope| {
         let mut helpers = Helpers::default();
-        let _stop = StopOnPanic(Arc::clone(shared));
+        let _stop = StopOnPanic(shared);
         let mut thread = Syncer::new(shared, &writer);
         let mut helping = false;
         loop {
@@ -116,7 +116,7 @@ fn start_helpers<'scope>(
 /// `everysec`.
 fn help(shared: &Arc<Shared>, writer: &Mutex<Writer>) {
     slice::shorten();
-    let _stop = StopOnPanic(Arc::clone(shared));
+    let _stop = StopOnPanic(shared);
     let mut thread = Syncer::new(shared, writer);
     loop {
         let always = shared.settings().append_sync == AppendSync::Always;
