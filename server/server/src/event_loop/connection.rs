@@ -2,8 +2,8 @@
 //!
 //! Commands are parsed in the loop's read buffer. Only an incomplete command is copied into the
 //! connection's own buffer, so an idle connection holds no buffer. Replies are collected in `out`
-//! and written once a turn. Output that a slow peer has not read is moved to chunks: a buffer that
-//! doubles would copy all of it, and leave as many free bytes to the allocator.
+//! and written once a turn. Output that a slow peer has not read is moved to chunks: one growing
+//! buffer would be copied each time its capacity doubles, and leave its old memory unused.
 
 use std::collections::VecDeque;
 use std::io;
@@ -29,8 +29,8 @@ pub(crate) struct Connection {
     /// Output after `chunks`.
     pub(crate) out: Vec<u8>,
     /// Parts of the output that wait until the log of changes is released. Each entry has the
-    /// part's start, counted from the start of the first chunk, and the position to be released.
-    /// Both ascend.
+    /// part's start, counted from the start of the first chunk, and the position of the log that
+    /// must be released before the part is sent. Both ascend.
     pub(crate) holds: VecDeque<(usize, u64)>,
     /// Whether the connection is in the loop's list of held output.
     pub(crate) held: bool,
@@ -48,7 +48,8 @@ pub(crate) struct Connection {
     pub(crate) ended: bool,
     /// Unix time in milliseconds since which the output has been above the soft limit.
     pub(crate) over_soft_since: Option<u64>,
-    /// Bytes of this client in the loop's sum; 0 without `maxmemory-clients`.
+    /// Bytes of this client in the loop's sum of its clients' memory; 0 without
+    /// `maxmemory-clients`.
     pub(crate) counted: i64,
     /// Fires when the client has been idle for too long.
     pub(crate) idle_timer: Option<punctual::queue::TimerKey>,
@@ -262,7 +263,7 @@ impl Connection {
     /// Removes the first `count` bytes of the kept input.
     pub(crate) fn consume_input(&mut self, count: usize) {
         if count == self.input.len() {
-            // An idle client keeps no buffer of a large command.
+            // An idle client must not keep the buffer of a large command.
             self.input = Vec::new();
         } else {
             self.input.drain(..count);

@@ -33,7 +33,7 @@ impl EventLoop {
 
     /// Marks the replicas of this loop as having output.
     pub(crate) fn feed_replicas(&mut self) {
-        // First, so that bytes that are appended later cause another order.
+        // This call comes first, so that bytes that are appended later cause another order.
         self.shared
             .replication
             .replicas
@@ -187,7 +187,8 @@ impl EventLoop {
                     Some(backlog) if !gone && backlog.reaches(next) => {
                         backlog.read(next, BLOCKS_A_CALL, &mut blocks, &mut last);
                     }
-                    // The history has ended, so the replica must ask again.
+                    // The backlog lacks the next byte, or the server disconnects the replica. In
+                    // both cases the replica must synchronize again.
                     _ => return Flushed::Broken,
                 }
             }
