@@ -25,7 +25,7 @@ impl Socket {
         Self::Tls(stream, Box::new(session))
     }
 
-    /// Reads the available bytes. If the read does not fill `buf`, the socket is empty, unless
+    /// Reads available bytes into `buf`. If they do not fill `buf`, the socket is empty, unless
     /// [`Socket::has_more`] returns true. The function makes the system call directly, because the
     /// C library's wrapper takes a few percent of a single command's time.
     pub(crate) fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
@@ -36,7 +36,8 @@ impl Socket {
         Ok(count)
     }
 
-    /// Writes as many bytes as the socket accepts. See [`Socket::read`].
+    /// Writes as many bytes as the socket accepts. Makes the system call directly, as
+    /// [`Socket::read`] does.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if let Self::Tls(stream, session) = self {
             return session.write(stream.as_fd(), bytes);
@@ -59,8 +60,8 @@ impl Socket {
         )?)
     }
 
-    /// Sends the encrypted bytes that earlier writes left over. Returns `WouldBlock` while some are
-    /// left.
+    /// Sends the encrypted bytes that earlier writes have left. Returns `WouldBlock` while some
+    /// bytes are left.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::Tls(stream, session) => session.flush(stream.as_fd()),
@@ -101,7 +102,7 @@ impl Socket {
         }
     }
 
-    /// Sends the peer the end of the stream, if the protocol has such a message.
+    /// Sends TLS's close alert if the connection is encrypted. Other connections need no message.
     pub(crate) fn close(&mut self) {
         if let Self::Tls(stream, session) = self {
             session.close(stream.as_fd());
