@@ -42,9 +42,10 @@ pub(crate) struct ChangeLog {
     synced: AtomicU64,
     /// Number of these bytes that replies may reveal.
     released: AtomicU64,
-    /// Replies wait until their changes are released.
+    /// Whether replies wait until their changes are released.
     holds: AtomicBool,
-    /// The file cannot be written: writes are refused, and replies of reads do not wait.
+    /// Whether the file cannot be written. Then writes are refused, and replies to reads do not
+    /// wait.
     failing: AtomicBool,
     unreleased: OnceLock<Unreleased>,
     /// Changed keys whose changes are appended but not recorded in `unreleased`. With one loop the
@@ -52,7 +53,7 @@ pub(crate) struct ChangeLog {
     /// released.
     recent: Mutex<Vec<KeyHash>>,
     room: Room,
-    /// Bytes were appended for which no thread of the file was woken.
+    /// Whether bytes were appended for which no thread of the file was woken.
     sleeps: AtomicBool,
     /// Total capacity of the file's buffers in bytes, including the buffers of its threads.
     buffers: AtomicI64,
@@ -63,9 +64,10 @@ struct State {
     /// Database selected at the end of the log; `None` if the next effect must select one.
     db: Option<usize>,
     file: Option<File>,
-    /// The replication stream receives the log.
+    /// Whether the replication stream receives the log.
     replicas: bool,
-    /// Bytes appended before the file was detached that the file's thread has not taken.
+    /// Bytes that were appended before the file was detached, and that the file's thread has not
+    /// taken.
     detached: Option<Pending>,
 }
 
@@ -317,7 +319,7 @@ impl ChangeLog {
         }
     }
 
-    /// Makes the records that [`ChangeLog::note_appended`] has put off.
+    /// Records the positions of the keys that [`ChangeLog::note_appended`] has put off.
     pub(crate) fn note_recent(&self) {
         let end = self.file_end();
         let mut recent = self.recent.lock();
