@@ -24,15 +24,15 @@ pub struct Settings {
     pub bind: Vec<BindAddress>,
     /// TCP port; 0 means no TCP.
     pub port: u16,
-    /// Encrypted connections.
+    /// Settings of encrypted connections.
     pub tls: TlsSettings,
-    /// Metrics and the page.
+    /// Settings of the HTTP port.
     pub metrics: MetricsSettings,
     /// Path of the unix socket.
     pub unixsocket: Option<PathBuf>,
     /// Permission bits of the unix socket; with 0 the umask decides.
     pub unixsocket_mode: u32,
-    /// Maximum number of pending connections.
+    /// Maximum number of connections that wait to be accepted, for each TCP listener.
     pub tcp_backlog: u32,
     /// Seconds between TCP keep-alive probes; with 0 there are no probes.
     pub tcp_keepalive_s: u32,
@@ -107,7 +107,7 @@ pub struct Settings {
     pub logfile: Option<PathBuf>,
     /// Path of the file with the process id.
     pub pidfile: Option<PathBuf>,
-    /// The server continues in the background, in a child process.
+    /// Continue in the background, in a child process.
     pub daemonize: bool,
     /// Supervisor that is notified when the server is ready.
     pub supervised: Supervised,
@@ -154,8 +154,8 @@ pub struct Settings {
     pub rewrite_min_bytes: u64,
     /// Write the time into the append-only file.
     pub aof_timestamps: bool,
-    /// Writes base files as snapshots. With `no`, the server only warns that base files are
-    /// snapshots.
+    /// The directive `aof-use-rdb-preamble`. Base files are always snapshots; with `no`, the server
+    /// only logs a warning about this.
     pub aof_preamble: bool,
     /// Cut off the torn end of an append-only file when it is loaded.
     pub aof_load_truncated: bool,
