@@ -59,8 +59,8 @@ pub(crate) struct Connection {
     pub(crate) soft_timer: Option<punctual::queue::TimerKey>,
 }
 
-/// Returns whether `left` unread bytes exceed the hard limit now, or the soft limit for too long.
-/// Updates `over_soft_since`.
+/// Returns whether `left` unwritten bytes of output exceed the hard limit now, or have exceeded the
+/// soft limit for too long. Updates `over_soft_since`.
 pub(crate) fn is_exceeded(
     limit: OutputLimit,
     left: u64,
@@ -169,9 +169,9 @@ impl Connection {
         self.chunks.capacity() + self.out.capacity()
     }
 
-    /// Returns the maximum length of the output if at most `unread_max` bytes may be unwritten.
-    pub(crate) fn output_max(&self, unread_max: usize) -> usize {
-        unread_max.saturating_add(self.written)
+    /// Returns the maximum length of the output if at most `unwritten_max` bytes may be unwritten.
+    pub(crate) fn output_max(&self, unwritten_max: usize) -> usize {
+        unwritten_max.saturating_add(self.written)
     }
 
     /// Holds the output from `from` on until the log is released up to `until`.

@@ -341,7 +341,8 @@ impl EventLoop {
         self.mark_dirty(slot);
     }
 
-    /// Closes a connection whose incomplete command exceeds the limit.
+    /// Closes a connection if its input that has not run, including commands queued by MULTI,
+    /// exceeds the limit.
     pub(crate) fn check_input(&mut self, slot: usize) {
         let mut limit = self.settings.query_buffer_limit;
         let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {

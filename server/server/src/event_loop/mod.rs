@@ -116,7 +116,7 @@ pub(crate) struct EventLoop {
     handshake_time: Duration,
     /// Slots of connections that are replicas.
     replicas: Vec<usize>,
-    /// Slot of the connection of the primary.
+    /// Slot of the connection to the primary.
     primary: Option<usize>,
     dials: Dials,
     writing: Writing,
@@ -476,7 +476,7 @@ impl EventLoop {
                     if self.number == 0 {
                         self.shared.answer_acked(0);
                     }
-                    self.end_held();
+                    self.recheck_held();
                 }
                 Order::FeedReplicas => self.feed_replicas(),
                 Order::SyncFailed => self.close_held(),

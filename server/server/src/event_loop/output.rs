@@ -20,10 +20,10 @@ use crate::log;
 use crate::node::order::Order;
 use crate::world::Moment;
 
-/// Maximum number of output buffers of any size that are kept for the next replies.
+/// The loop keeps a larger output buffer for the next replies only while it has fewer buffers.
 const SPARE_OUTPUTS: usize = 16;
-/// Maximum number of kept buffers while each has at most [`SMALL_OUTPUT`] bytes: this many clients
-/// may have a reply in one turn.
+/// The loop keeps a small output buffer for the next replies only while it has fewer buffers. So
+/// many clients may have a reply in one turn.
 const SPARE_SMALL_OUTPUTS: usize = 1024;
 /// Capacity in bytes of a small output buffer.
 const SMALL_OUTPUT: usize = 4 << 10;
@@ -103,7 +103,7 @@ impl EventLoop {
                 .changelog
                 .is_held(self.writing.held.until)
         {
-            self.end_held();
+            self.recheck_held();
             self.flush_dirty();
         }
     }
@@ -128,13 +128,13 @@ impl EventLoop {
         }
         self.writing.held.since = None;
         self.shared.durability.changelog.wake_for_bytes();
-        self.wait_awake();
+        self.poll_until_released();
         false
     }
 
     /// Polls until held output is released, and writes it. Returns early after some time, or if the
     /// loop has other work.
-    fn wait_awake(&mut self) {
+    fn poll_until_released(&mut self) {
         let has_work = self.more_due
             || !self.reading.readable.is_empty()
             || !self.resuming.unblocked.is_empty();
@@ -176,8 +176,8 @@ impl EventLoop {
         slots
     }
 
-    /// Marks all held output, so that the next flush checks it again.
-    pub(crate) fn end_held(&mut self) {
+    /// Marks the connections with held output, so that the next flush checks them again.
+    pub(crate) fn recheck_held(&mut self) {
         for slot in self.take_held() {
             self.mark_dirty(slot);
         }
@@ -339,8 +339,8 @@ impl EventLoop {
         }
     }
 
-    /// Closes a connection with `left` unread bytes if they exceed the limit, or arms the timer
-    /// that checks the soft limit.
+    /// Closes a connection with `left` unwritten bytes of output if they exceed the limit, or arms
+    /// the timer that checks the soft limit.
     pub(crate) fn check_output(&mut self, slot: usize, limit: OutputLimit, left: u64) {
         let now_ms = self.turn_ms;
         let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {

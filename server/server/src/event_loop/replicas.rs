@@ -101,8 +101,8 @@ impl EventLoop {
             Flushed::All if left == 0 => connection.over_soft_since = None,
             Flushed::All => self.mark_dirty(slot),
             Flushed::Blocked | Flushed::Held => {
-                // As in Redis, a replica that may continue from the backlog is not disconnected for
-                // these bytes.
+                // As in Redis, the hard limit is at least the size of the backlog. With fewer bytes
+                // left, a disconnected replica would only return and continue from the backlog.
                 if limit.hard_bytes > 0 {
                     limit.hard_bytes = limit.hard_bytes.max(backlog);
                 }

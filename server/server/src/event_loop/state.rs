@@ -51,7 +51,7 @@ pub(super) struct Writing {
     /// Slots with output to write.
     pub(super) dirty: Vec<usize>,
     /// Slots with replies of this turn that reveal changes. At the end of the turn, these replies
-    /// move to `held`.
+    /// get the position that they wait for, and the flush adds their slots to `held`.
     pub(super) holding: Vec<usize>,
     /// Replies of earlier turns that wait until the append-only file is written.
     pub(super) held: Held,

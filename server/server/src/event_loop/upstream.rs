@@ -16,8 +16,8 @@ use crate::session::Session;
 const UNBLOCKED: &[u8] = b"-UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)\r\n";
 
 impl EventLoop {
-    /// Makes the primary a client of this loop, whose commands are the replication stream. After a
-    /// full synchronization, first replaces the keyspace.
+    /// Makes the primary a client of this loop. The primary's commands are the replication stream.
+    /// After a full synchronization, first replaces the keyspace.
     pub(crate) fn attach_primary(&mut self, mut attachment: Attachment) {
         let shared = Arc::clone(&self.shared);
         if let Some(slot) = self.primary {
