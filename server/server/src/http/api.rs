@@ -20,11 +20,11 @@ use crate::node::Shared;
 use crate::observe::figures::Figure;
 
 /// Maximum number of timers, and of queues, that the page shows.
-const SHOWN: usize = 50;
+const SHOWN_MAX: usize = 50;
 /// Maximum length of a shown word of a timer's command, in characters.
-const WORD_SHOWN: usize = 80;
+const WORD_CHARS_MAX: usize = 80;
 /// Maximum number of shown words of a timer's command.
-const WORDS_SHOWN: usize = 12;
+const WORDS_MAX: usize = 12;
 
 const MINUTE_MS: u64 = 60_000;
 
@@ -86,7 +86,7 @@ fn expected(reply: Option<Value>) -> Result<Value, ApiError> {
 /// Returns counters, memory, lateness and databases.
 pub(super) async fn state(shared: &Shared, links: &Links, may_act: bool) -> Result<Json, ApiError> {
     // INFO counts this thread's open connections as clients.
-    let others = links.open() as f64;
+    let others = links.open_connections() as f64;
     let figures = links.figures().await?;
     let number = |field| figures.number(field).unwrap_or_default();
     let late = lateness(shared);
@@ -121,7 +121,7 @@ pub(super) async fn state(shared: &Shared, links: &Links, may_act: bool) -> Resu
         "port": number("tcp_port"),
         "uptime_s": number("uptime_in_seconds"),
         // The commands of the HTTP thread do not count.
-        "commands": number("total_commands_processed") - links.asked() as f64,
+        "commands": number("total_commands_processed") - links.commands_sent() as f64,
         "clients": (number("connected_clients") - others).max(0.0),
         "memory": number("used_memory"),
         "memory_max": number("maxmemory"),
@@ -176,7 +176,7 @@ fn filtered(mut command: Words, query: &Query<'_>) -> Words {
     if let Some(pattern) = query.pattern() {
         command.extend([b"MATCH".to_vec(), pattern]);
     }
-    command.extend(words(["COUNT", &SHOWN.to_string()]));
+    command.extend(words(["COUNT", &SHOWN_MAX.to_string()]));
     command
 }
 
@@ -208,7 +208,7 @@ pub(super) async fn timers(links: &Links, query: Query<'_>) -> Result<Json, ApiE
             timer
         })
         .collect();
-    Ok(json!({ "timers": timers, "shown_at_most": SHOWN }))
+    Ok(json!({ "timers": timers, "shown_at_most": SHOWN_MAX }))
 }
 
 /// Shortens a timer's command so that it fits on a line.
@@ -216,13 +216,13 @@ fn shorten(command: &mut Json) {
     let Json::Array(words) = command else {
         return;
     };
-    if words.len() > WORDS_SHOWN {
-        words.truncate(WORDS_SHOWN);
+    if words.len() > WORDS_MAX {
+        words.truncate(WORDS_MAX);
         words.push("\u{2026}".into());
     }
     for word in words {
         let text = word.as_str().or(word["hex"].as_str()).unwrap_or_default();
-        if let Some((end, _)) = text.char_indices().nth(WORD_SHOWN) {
+        if let Some((end, _)) = text.char_indices().nth(WORD_CHARS_MAX) {
             *word = format!("{}\u{2026}", &text[..end]).into();
         }
     }
@@ -232,7 +232,7 @@ fn shorten(command: &mut Json) {
 pub(super) async fn queues(links: &Links, query: Query<'_>) -> Result<Json, ApiError> {
     let list = filtered(words(["JOB", "QUEUES"]), &query);
     let found = expected(links.ask(query.db()?, &[list]).await?.pop())?;
-    Ok(json!({ "queues": json::reply(&found), "shown_at_most": SHOWN }))
+    Ok(json!({ "queues": json::reply(&found), "shown_at_most": SHOWN_MAX }))
 }
 
 /// Runs a command of the page. `body` is a JSON array of its words.

@@ -22,7 +22,7 @@ use crate::net::listener::is_loopback;
 use crate::node::Shared;
 
 /// Minimum time between the answers to two wrong passwords.
-const WRONG_PASSWORD: Duration = Duration::from_millis(250);
+const WRONG_PASSWORD_DELAY: Duration = Duration::from_millis(250);
 
 /// Properties of a request that decide about its access.
 pub(super) struct Visitor {
@@ -132,7 +132,7 @@ pub(super) struct Brake(Mutex<()>);
 impl Brake {
     pub(super) async fn wait(&self) {
         let _turn = self.0.lock().await;
-        tokio::time::sleep(WRONG_PASSWORD).await;
+        tokio::time::sleep(WRONG_PASSWORD_DELAY).await;
     }
 }
 

@@ -54,7 +54,7 @@ pub(super) struct Link<'a> {
     stream: UnixStream,
     replies: Decoder,
     _place: SemaphorePermit<'a>,
-    asked: &'a AtomicU64,
+    commands_sent: &'a AtomicU64,
 }
 
 impl<'a> Link<'a> {
@@ -80,18 +80,18 @@ impl<'a> Link<'a> {
             stream: UnixStream::from_std(ours)?,
             replies: Decoder::new(),
             _place: place,
-            asked: &links.asked,
+            commands_sent: &links.commands_sent,
         })
     }
 
     /// Sends commands as one pipeline, and returns their replies in order.
     pub(super) async fn ask(&mut self, commands: &[Words]) -> Result<Vec<Value>, LinkError> {
-        let asked = async {
+        let replies = async {
             let mut bytes = Vec::new();
             for command in commands {
                 encode_command(&mut bytes, command);
             }
-            self.asked
+            self.commands_sent
                 .fetch_add(commands.len() as u64, Ordering::Relaxed);
             self.stream.write_all(&bytes).await?;
             let mut replies = Vec::with_capacity(commands.len());
@@ -108,7 +108,7 @@ impl<'a> Link<'a> {
             }
             Ok(replies)
         };
-        timeout(PATIENCE, asked)
+        timeout(PATIENCE, replies)
             .await
             .unwrap_or(Err(LinkError::Busy))
     }
@@ -118,20 +118,20 @@ impl<'a> Link<'a> {
 pub(super) struct Links {
     shared: Arc<Shared>,
     /// Free places for connections.
-    free: Semaphore,
+    places: Semaphore,
     /// Free places for requests of figures.
     figures: Semaphore,
     /// Number of commands sent so far.
-    asked: AtomicU64,
+    commands_sent: AtomicU64,
 }
 
 impl Links {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         Self {
             shared,
-            free: Semaphore::new(MetricsSettings::LINKS_MAX),
+            places: Semaphore::new(MetricsSettings::LINKS_MAX),
             figures: Semaphore::new(MetricsSettings::LINKS_MAX),
-            asked: AtomicU64::new(0),
+            commands_sent: AtomicU64::new(0),
         }
     }
 
@@ -169,13 +169,13 @@ impl Links {
     }
 
     /// Returns the number of commands sent so far. INFO counts them as commands of clients.
-    pub(super) fn asked(&self) -> u64 {
-        self.asked.load(Ordering::Relaxed)
+    pub(super) fn commands_sent(&self) -> u64 {
+        self.commands_sent.load(Ordering::Relaxed)
     }
 
     /// Returns the number of open connections. INFO counts them as clients.
-    pub(super) fn open(&self) -> usize {
-        MetricsSettings::LINKS_MAX - self.free.available_permits()
+    pub(super) fn open_connections(&self) -> usize {
+        MetricsSettings::LINKS_MAX - self.places.available_permits()
     }
 
     /// Sends commands over a new connection, in database `db`, and returns their replies, of which
@@ -193,7 +193,7 @@ impl Links {
     /// # Errors
     /// Returns an error if the server does not answer, or has no such database.
     pub(super) async fn in_database(&self, db: usize) -> Result<Link<'_>, LinkError> {
-        let place = timeout(PATIENCE, self.free.acquire()).await;
+        let place = timeout(PATIENCE, self.places.acquire()).await;
         // The semaphore is never closed.
         let place = place.ok().and_then(Result::ok).ok_or(LinkError::Busy)?;
         let mut link = Link::open(self, place)?;
