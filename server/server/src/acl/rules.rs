@@ -191,7 +191,7 @@ impl Rules {
             [sign @ (b'+' | b'-'), b'@', name @ ..] => {
                 let category = self.category(name).ok_or(RuleError::Unknown)?;
                 let on = *sign == b'+';
-                selector.commands.set_those_of(&category.reach, on);
+                selector.commands.set_all_of(&category.reach, on);
                 selector.all_commands &= on;
                 selector
                     .first_args

@@ -152,7 +152,7 @@ impl CommandSet {
     }
 
     /// Adds or removes the commands of another set.
-    pub(crate) fn set_those_of(&mut self, other: &Self, on: bool) {
+    pub(crate) fn set_all_of(&mut self, other: &Self, on: bool) {
         for (word, other) in self.0.iter_mut().zip(&other.0) {
             if on {
                 *word |= other;
