@@ -34,7 +34,7 @@ pub struct Settings {
     pub unixsocket_mode: u32,
     /// Maximum number of connections that wait to be accepted, for each TCP listener.
     pub tcp_backlog: u32,
-    /// Seconds between TCP keep-alive probes; with 0 there are no probes.
+    /// Seconds of silence before the first TCP keep-alive probe; with 0 there are no probes.
     pub tcp_keepalive_s: u32,
     /// Seconds after which an idle client is disconnected; with 0 clients stay connected.
     pub timeout_s: u32,
@@ -75,7 +75,8 @@ pub struct Settings {
     /// Limits of unsent output by class of client. The indices are
     /// [`OUTPUT_NORMAL`](Self::OUTPUT_NORMAL) and the two constants after it.
     pub output_limits: [OutputLimit; 3],
-    /// Maximum number of bytes of an incomplete command.
+    /// Maximum number of bytes of a client's input that has not run, including the commands queued
+    /// by MULTI.
     pub query_buffer_limit: usize,
     /// Maximum number of bytes of one argument.
     pub max_bulk_len: usize,
