@@ -84,8 +84,7 @@ pub(crate) struct Dial {
 }
 
 impl Dial {
-    /// Begins to connect to the first reachable address. The registry reports events of the socket
-    /// with `token`.
+    /// Begins to connect to the first reachable address. Registers the socket with `token`.
     ///
     /// # Errors
     /// Returns the last error if no connection can be started.

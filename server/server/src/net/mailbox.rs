@@ -1,10 +1,10 @@
 //! The mailbox of an event loop: messages for the loop's clients, and orders from other threads.
 //!
 //! An *order* asks the loop to do something, such as to close a connection. A message for several
-//! clients of a loop is stored once. The loop empties its mailbox once per pass (a pass reads
-//! sockets, runs commands and writes output). A thread that adds to the mailbox wakes the loop if
-//! the loop has announced that it sleeps ([`Announcement`]); further threads do not wake it again
-//! before the loop has emptied the mailbox.
+//! clients of a loop is stored once. The loop empties its mailbox at least once per pass (a pass
+//! reads sockets, runs commands and writes output). A thread that adds to the mailbox wakes the
+//! loop if the loop has announced that it sleeps ([`Announcement`]); further threads do not wake it
+//! again before the loop has emptied the mailbox.
 //!
 //! A single command can cause more messages for a client than the hard limit of the client's
 //! output. The mailbox then *cuts off* the client: it drops the client's messages, and the loop
