@@ -1,9 +1,9 @@
 //! Periodic work for replicas: PINGs, empty lines to waiting replicas, full synchronizations, and
 //! timeouts.
 //!
-//! The upkeep runs in a turn of loop 0: once a second while there are replicas, and when another
-//! thread requests it ([`Shared::request_upkeep`]). It measures time with the stopwatch, also with
-//! a virtual clock.
+//! The upkeep runs in a turn of loop 0: once a second while there are replicas or
+//! `min-replicas-to-write` is set, and when another thread requests it
+//! ([`Shared::request_upkeep`]). It measures time with the stopwatch, also with a virtual clock.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
