@@ -11,7 +11,8 @@ use crate::durability::manifest::{Entry, FileType, Manifest, ManifestError};
 use crate::log::{self, Logger};
 use crate::world::disk::{Disk, Output};
 
-/// Error of loading an append-only file. The load has changed no file.
+/// Error of loading an append-only file, or of changing its set of files. A load that fails has
+/// changed no file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AofError {
