@@ -1,19 +1,18 @@
 //! The log of changes gives the changes of all event loops one order, and feeds its two readers:
 //! the append-only file and the replicas.
 //!
-//! A turn (the commands that a loop runs at one instant) appends its effects (commands that replay
-//! its changes) under its shard locks ([`Sink::log`](punctual_store::events::Sink::log)). Both
-//! readers get the same bytes; published messages go to the replicas only. A position of the file
-//! counts the bytes appended for it. Loops never write files: the file's thread takes the bytes,
-//! and *releases* a position when all bytes before it are written, with `appendfsync always` when
-//! they are synced. A reply that could reveal a later change is held ([`Hold`]), so a killed
-//! process loses nothing that a client has seen. Messages, keyspace events, invalidations and the
-//! replicas' stream are not held. If a write fails, clients with held output are disconnected.
+//! A turn appends its effects (commands that replay its changes) under its shard locks
+//! ([`Sink::log`](punctual_store::events::Sink::log)). Both readers get the same bytes; published
+//! messages go to the replicas only. A position of the file counts the bytes appended for it. Loops
+//! never write files: the file's thread takes the bytes, and *releases* a position when all bytes
+//! before it are written (with `appendfsync always`: synced). A reply that could reveal a later
+//! change is held ([`Hold`]), so a killed process loses nothing that a client has seen. Messages,
+//! events, invalidations and the replicas' stream are not held. If a write fails, clients with held
+//! output are disconnected.
 //!
-//! Ground rules: only a turn that holds every shard and has [flushed its
-//! effects](Turn::flush_effects) attaches or detaches a reader, or begins a snapshot that the log
-//! continues. So the snapshot contains exactly the changes appended before. The log's lock is taken
-//! after the locks of shards and configuration, and an append only copies memory.
+//! Ground rules: only a turn that holds every shard and has flushed its effects attaches or
+//! detaches a reader, or begins a snapshot that the log continues. So the snapshot contains exactly
+//! the changes appended before. An append only copies memory.
 
 mod holding;
 mod room;
