@@ -1,15 +1,12 @@
-//! Configuration as in Redis: `punctual [redis.conf] [--name value ...]`, CONFIG GET, SET and
-//! REWRITE.
-//!
-//! Ground rules:
+//! Configuration: redis.conf, options of the command line, CONFIG GET, SET and REWRITE.
 //!
 //! - One table (`table`) has a row for each directive. Files, options, CONFIG GET, CONFIG SET and
 //!   CONFIG REWRITE all follow this row. A directive is implemented, or accepted without effect and
 //!   named in a warning at start, or refused with a reason (`Effect`).
 //! - Hot paths read the plain fields of [`Settings`], which is rebuilt after each change and shared
 //!   by `Arc`.
-//! - A change is all or nothing: [`Config::set`] checks every pair first, and [`Config::undo`]
-//!   reverts the change when the server cannot apply it.
+//! - CONFIG SET is atomic: [`Config::set`] checks every pair first, and [`Config::undo`] reverts
+//!   the change when the server cannot apply it.
 //! - This module only stores values: it binds no socket, changes no directory, writes no log line,
 //!   and touches no files except configuration files.
 //!
