@@ -3,7 +3,7 @@
 //! | | |
 //! |---|---|
 //! | GET /api/state | counters, memory, lateness, databases |
-//! | GET /api/future?hours=1 or 24 | numbers of timers and jobs that fall due in each part of the next hour or day |
+//! | GET /api/future?hours=1 or 24 | due timers and jobs in each part of the next hour or day |
 //! | GET /api/timers?match=pattern | the next timers |
 //! | GET /api/queues?match=pattern | the queues of jobs |
 //! | POST /api/command | runs one of a few commands |
