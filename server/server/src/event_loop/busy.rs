@@ -1,8 +1,8 @@
 //! Serving the loop's clients while a script runs for long.
 //!
-//! The connection whose command runs is taken out of the loop's table. The loop reads the other
-//! connections as usual, but their commands get the error BUSY, except commands such as SCRIPT
-//! KILL.
+//! The connection that called the script is taken out of the loop's table meanwhile. The loop reads
+//! the other connections as usual, but their commands get the error BUSY, except commands such as
+//! SCRIPT KILL.
 
 use std::time::Duration;
 
@@ -17,11 +17,11 @@ use crate::node::order::Order;
 /// State of the loop while a script is busy.
 #[derive(Default)]
 pub(crate) struct Busy {
-    /// Whether the loop serves its clients within a command.
+    /// Whether the loop serves its clients now, while a command runs.
     pub(crate) nested: bool,
     /// Whether every connection has been read since the script became busy.
     swept: bool,
-    /// Whether the connection whose command runs had an event.
+    /// Whether the connection that called the script had an event meanwhile.
     pub(crate) missed: bool,
     events: Option<Events>,
 }
@@ -48,7 +48,7 @@ impl Background for EventLoop {
         let now = shared.clock.now();
         let mut turn = Turn::new(&shared.store, now, &mut sink, shared.classes());
         turn.may_lock = false;
-        // All other mail waits until the script has ended.
+        // The loop handles only these orders now. All other mail waits until the script has ended.
         let mailbox = &shared.mailboxes[self.number];
         let served = |order: &Order| {
             matches!(
@@ -70,7 +70,8 @@ impl Background for EventLoop {
             }
         }
         if !std::mem::replace(&mut self.busy.swept, true) {
-            // Events that the interrupted turn has not handled are not reported again.
+            // The poll never repeats events that the interrupted turn has not handled, so the loop
+            // tries all listeners and connections once.
             for listener in 0..self.listeners.len() {
                 self.accept(listener, now);
             }
@@ -97,7 +98,8 @@ impl Background for EventLoop {
 }
 
 impl EventLoop {
-    /// Ends the state of a busy script after the command of a connection.
+    /// Resets the state of a busy script after a connection's command. Reads the connection again
+    /// if it had an event meanwhile.
     pub(crate) fn end_busy(&mut self, slot: usize) {
         self.busy_is_over();
         if std::mem::take(&mut self.busy.missed) {

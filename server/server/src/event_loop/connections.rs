@@ -18,7 +18,7 @@ use crate::net::socket::Socket;
 use crate::node::order::Order;
 use crate::session::Session;
 
-/// Maximum number of connections that the loop accepts in one turn.
+/// Maximum number of connections that the loop accepts from one listener in one turn.
 const ACCEPTS_A_TURN: usize = 256;
 /// Delay after accepting has failed, for example at the limit of open files.
 const ACCEPT_AGAIN_MS: u64 = 100;

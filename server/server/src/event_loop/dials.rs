@@ -274,8 +274,8 @@ impl EventLoop {
         }
     }
 
-    /// Ends a conversation that has been silent for too long. While the primary sends
-    /// a snapshot, sends it an empty line, so that it does not end the link.
+    /// Ends a conversation that has been silent for too long. While the primary sends a snapshot,
+    /// sends an empty line to the primary, so that the primary does not end the link.
     fn check_liveness(&mut self, number: usize, now: Moment) {
         let Some(outgoing) = self.dials.all.get_mut(&number) else {
             return;
@@ -306,7 +306,7 @@ impl EventLoop {
         }
     }
 
-    /// Handles a connection that could not be established, or that has broken.
+    /// Handles a connection that could not be established or has broken.
     fn broken(&mut self, number: usize, trouble: DialError) {
         if let Some(outgoing) = self.dials.all.get_mut(&number)
             && let Peer::Primary(link) = &outgoing.peer

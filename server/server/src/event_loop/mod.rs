@@ -7,9 +7,9 @@
 //! loop polls its sockets between batches without sleeping.
 //!
 //! A loop runs the commands of its connections on all shards, under their locks. It sleeps with an
-//! alarm set to the next deadline of its own shards. Before it sleeps, it announces until when
-//! ([`sleep`]); a thread that sets an earlier deadline wakes it. Other threads send *orders* to the
-//! mailbox of the loop.
+//! alarm set to the next deadline of its own shards. Before it sleeps, it announces the time at
+//! which it will wake ([`sleep`]); a thread that sets an earlier deadline wakes it. Other threads
+//! send *orders* to the mailbox of the loop.
 
 mod alarm;
 mod busy;
@@ -123,7 +123,8 @@ pub(crate) struct EventLoop {
     more_due: bool,
     /// Whether the timer [`LoopTimer::RetryAccept`] is armed.
     retry_armed: bool,
-    /// Shard of this loop with which the next batch of expiries begins.
+    /// The next batch of expiries begins with the first shard of this loop that has this number or
+    /// a higher one.
     next_shard: usize,
     stopping: bool,
     /// Scripts that this loop has compiled. `None` while commands or timers run, which borrow them.
@@ -133,7 +134,7 @@ pub(crate) struct EventLoop {
     handshake_time: Duration,
     /// Slots of connections that are replicas.
     replicas: Vec<usize>,
-    /// Slot of the connection of the primary.
+    /// Slot of the connection to the primary.
     primary: Option<usize>,
     dials: Dials,
     writing: Writing,
@@ -384,8 +385,7 @@ impl EventLoop {
         });
     }
 
-    /// Runs `work` in a turn of the keyspace beside the turns of the loop, none of which may be
-    /// open.
+    /// Runs `work` in its own turn of the keyspace. The loop must have no other turn open.
     fn in_turn<R>(&mut self, work: impl FnOnce(&mut Self, &mut Turn) -> R) -> R {
         let shared = Arc::clone(&self.shared);
         let mut sink = LoopSink::new(&shared, self.number, self.settings.notify_expired_values);
@@ -443,7 +443,8 @@ impl EventLoop {
             let began = *began.get_or_insert_with(|| self.stopwatch.raw());
             let done = loop {
                 if several && !turn.try_lock_one(shard, LOCK_PATIENCE) {
-                    // A script may hold the shard for long. If none does, the next turn retries.
+                    // A busy script may hold the shard for long. Without a busy script, the next
+                    // turn tries again.
                     self.more_due = !shared.scripting.running.is_busy();
                     break 'shards;
                 }
@@ -519,8 +520,8 @@ impl EventLoop {
                     if let Some(connection) = self.connection(slot)
                         && connection.session.id == client
                     {
-                        // The reply is at the end of the output. It waits for the log from the
-                        // start of the last part that waits.
+                        // The reply is somewhere after the start of the last held part, so all
+                        // output from that start on waits until `until` is released.
                         let from = connection.holds.back().map_or(0, |hold| hold.0);
                         connection.hold(from, until);
                         self.unblock(slot);
@@ -530,7 +531,7 @@ impl EventLoop {
                     if self.number == 0 {
                         self.shared.answer_acked(0);
                     }
-                    self.end_held();
+                    self.recheck_held();
                 }
                 Order::FeedReplicas => self.feed_replicas(),
                 Order::SyncFailed => self.close_held(),

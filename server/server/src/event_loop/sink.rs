@@ -25,10 +25,10 @@ pub(crate) struct LoopSink<'s> {
     pub(crate) loop_number: usize,
     /// Whether the last values of expired strings are published.
     pub(crate) expired_values: bool,
-    /// Keys that the turn has changed since it last appended to the log, while replies wait for the
-    /// append-only file.
+    /// Keys that the turn has changed since it last appended to the log. Empty unless replies wait
+    /// for the append-only file.
     changed: Vec<KeyHash>,
-    /// Number of these keys whose changes are noted in the log of changes.
+    /// Number of keys at the start of `changed` that are noted in the log of changes.
     noted: usize,
     /// Prefixes of the clients in BCAST mode, once they are known.
     prefixes: Option<Arc<Prefixes>>,
@@ -116,7 +116,7 @@ fn write_channel(channel: &mut Vec<u8>, prefix: &str, db: usize) {
     channel.extend_from_slice(b"__:");
 }
 
-/// Sends the remaining keys.
+/// Sends the keys that are left in the batch.
 impl Drop for LoopSink<'_> {
     fn drop(&mut self) {
         self.send_batch();

@@ -70,7 +70,7 @@ pub(crate) fn begin_if_due(shared: &Arc<Shared>, settings: &Settings, turn: &mut
     }
 }
 
-/// Walk of a synchronization. Dropping it, also after a failure, allows the next walk.
+/// Walk of a synchronization. Dropping this value, also after a failure, allows the next walk.
 struct Walk {
     shared: Arc<Shared>,
     snapshot: Snapshot,
@@ -88,7 +88,7 @@ impl Drop for Walk {
     }
 }
 
-/// A synchronization that has begun.
+/// A synchronization that has begun. Its thread owns this value.
 struct Job {
     shared: Arc<Shared>,
     settings: Arc<Settings>,

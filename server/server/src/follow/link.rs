@@ -48,7 +48,8 @@ pub(crate) struct Link {
     stage: Stage,
     /// Whether the link has sent its request, so that the primary's answer is next.
     requested: bool,
-    /// Whether PSYNC has asked the primary to become a replica of this server.
+    /// Whether PSYNC FAILOVER has asked the other server, until now a replica, to become the
+    /// primary.
     failover: bool,
 }
 
@@ -234,7 +235,7 @@ impl Link {
 }
 
 impl Drop for Link {
-    /// Ends the thread that loads a snapshot, if it still waits for bytes.
+    /// Ends the thread that loads a snapshot, if the thread still waits for bytes.
     fn drop(&mut self) {
         if let Stage::Snapshot(incoming) = &self.stage {
             incoming.end(io::ErrorKind::Interrupted);

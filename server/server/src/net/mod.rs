@@ -1,6 +1,6 @@
 //! Sockets, listeners, outgoing connections, and the mailboxes of event loops.
 //!
-//! - A [`socket::Socket`] is a TCP, unix or TLS connection. Its event loop alone uses it.
+//! - A [`socket::Socket`] is a TCP, unix or TLS connection. Only its event loop uses it.
 //! - [`listener`] opens the configured ports and accepts connections.
 //! - A [`dial::Dial`] is an outgoing connection of replication or MIGRATE.
 //! - A [`local::Pipe`] connects a client in the same process.

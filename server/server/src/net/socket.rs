@@ -28,7 +28,7 @@ impl Socket {
         Self::Tls(stream, Box::new(session))
     }
 
-    /// Reads the available bytes. If the read does not fill `buf`, the socket is empty, unless
+    /// Reads available bytes into `buf`. If they do not fill `buf`, the socket is empty, unless
     /// [`Socket::has_more`] returns true. The function makes the system call directly, because the
     /// C library's wrapper takes a few percent of a single command's time.
     pub(crate) fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
@@ -42,7 +42,8 @@ impl Socket {
         Ok(count)
     }
 
-    /// Writes as many bytes as the socket accepts. See [`Socket::read`].
+    /// Writes as many bytes as the socket accepts. Makes the system call directly, as
+    /// [`Socket::read`] does.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let fd = match self {
             Self::Tcp(stream) => AsFd::as_fd(&*stream),
@@ -84,8 +85,8 @@ impl Socket {
         }
     }
 
-    /// Sends the encrypted bytes that earlier writes left over. Returns `WouldBlock` while some are
-    /// left.
+    /// Sends the encrypted bytes that earlier writes have left. Returns `WouldBlock` while some
+    /// bytes are left.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         let tls = self.tls();
         tls.map_or(Ok(()), |(stream, session)| session.flush(stream.as_fd()))
@@ -120,7 +121,7 @@ impl Socket {
         })
     }
 
-    /// Sends the peer the end of the stream, if the connection has such a message.
+    /// Sends TLS's close alert, or ends a pipe. Other connections need no message.
     pub(crate) fn close(&mut self) {
         match self {
             Self::Tls(stream, session) => session.close(stream.as_fd()),

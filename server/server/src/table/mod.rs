@@ -76,7 +76,7 @@ impl CommandTable {
                 handlers.extend(row.handler);
                 Run::Server(handlers.len() - 1)
             });
-            // MEMORY is in both: it has subcommands of the keyspace and of the server.
+            // MEMORY is in both lists: it has subcommands of the keyspace and of the server.
             match commands
                 .iter_mut()
                 .find(|e: &&mut Entry| e.name == new.name)
