@@ -78,6 +78,7 @@ pub struct Shared {
     settings: RwLock<Arc<Settings>>,
     /// Number of changes of the settings, for loops and threads to notice a change.
     settings_version: AtomicU64,
+    /// Enabled classes of keyspace events, as bits.
     classes: AtomicU32,
     /// Writes log lines.
     pub logger: Logger,
@@ -430,8 +431,8 @@ impl Shared {
     /// each instant with due timers. Locks every shard. O(n log shards) for n due keys.
     ///
     /// # Errors
-    /// Returns the errors of [`ServerClock::destination`], and [`MoveError::Endless`]. After the
-    /// latter, the clock stands at the instant of the timers.
+    /// Returns the errors of [`ServerClock::destination`], and [`MoveError::Endless`] if timers
+    /// keep creating timers that are due at once. The clock then stands at their instant.
     pub(crate) fn move_clock(
         &self,
         turn: &mut Turn,
