@@ -29,7 +29,7 @@ use crate::node::gate::Reason;
 use crate::node::order::Order;
 use crate::world::Moment;
 
-/// Interval of the checks of a due sync that must not begin during a rewrite.
+/// Check interval of a due sync that `no-appendfsync-on-rewrite` postpones.
 const PAUSE_CHECK: Duration = Duration::from_millis(2);
 /// Interval of syncs with `everysec`.
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
@@ -68,7 +68,7 @@ pub(super) enum Outcome {
     Closed,
 }
 
-/// State of the sync with `everysec`.
+/// State of the sync that a helper runs aside from the writes, with `everysec`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Aside {
     #[default]
@@ -223,7 +223,7 @@ impl Writer {
     pub(super) fn write_queued(&mut self, settings: &Settings) -> Outcome {
         let closes = matches!(self.queue.back(), Some(Step::Close));
         if closes {
-            // No attempt follows a close, so its failure must be in the log.
+            // No attempt follows a close, so a failure is logged even within `LOG_INTERVAL`.
             self.logged_at = None;
         }
         if self
@@ -379,8 +379,8 @@ impl Writer {
                 Step::NextFile(done) => match self.sync() {
                     Ok(()) => self.next_file(settings, &done),
                     Err(failure) if policy == AppendSync::No => {
-                        // `appendfsync no` promises no sync. The rewrite fails; its receiver may be
-                        // gone.
+                        // `appendfsync no` promises no sync, so the writer continues in this file.
+                        // The rewrite fails. It may have ended, so sending may fail.
                         let _ = done.send(Err(failure.error.to_string()));
                     }
                     Err(failure) => {
@@ -549,7 +549,7 @@ impl Writer {
             aof.set_failing(true);
             shared.gate.set(Reason::FailedFile, true);
         }
-        // The gate is closed first, so that no write passes between the two.
+        // The gate is closed first, so that no write passes between the two steps.
         shared.durability.changelog.set_failing(true);
         shared.order_all(|| Order::SyncFailed);
     }
