@@ -3,7 +3,8 @@
 //! Each loop counts the bytes that it allocates in a counter of its own. It sums the counters of
 //! all loops only when its counter has grown by the loop's share of the bytes that are left below
 //! the limit. In a full store it sums them before each command that may need memory, and once a
-//! turn. Eviction is one bounded step between two commands; the loop holds no lock before it.
+//! turn. Eviction is one bounded step between two commands; when the step begins, the loop holds no
+//! lock.
 //!
 //! Some bytes in use do not count: buffers of the append-only file and of replicas (as in Redis),
 //! invalidations that the turn sends (each eviction would cause the next one), evicted values that
@@ -23,8 +24,8 @@ use crate::node::Shared;
 
 /// Maximum number of bytes that a loop allocates between two sums of the counters.
 const SHARE_MAX: u64 = 64 << 10;
-/// Divisor of the limit: of the free places for records, `limit / ROOM_PART` bytes do not count as
-/// used.
+/// Divisor of the limit: free places for records, up to `limit / ROOM_PART` bytes of them, do not
+/// count as used.
 const ROOM_PART: u64 = 128;
 /// Eviction stops this many bytes below the limit (at most a thousandth of the limit), so that
 /// several keys are evicted in one step and their cache misses overlap.
