@@ -187,7 +187,7 @@ impl Replication {
     }
 
     /// Continues in the history of the primary under another id (`+CONTINUE <id>`): the present id
-    /// becomes the second one. Returns false if the id is unchanged. After true, the caller
+    /// becomes the second one. Returns false if the id is unchanged. If it returns true, the caller
     /// disconnects the replicas, which reconnect and receive the new id.
     pub(crate) fn continue_as(&self, id: ReplicationId) -> bool {
         let mut ids = self.ids.lock();
