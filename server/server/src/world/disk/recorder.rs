@@ -69,8 +69,8 @@ enum Op {
 /// The way in which a device loses writes that were not synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Device {
-    /// Keeps the first of each file's unsynced writes, and the first of the unsynced changes of
-    /// names, as a file system with a journal does.
+    /// Keeps each file's unsynced writes up to a random one, and the unsynced changes of names up
+    /// to a random one, as a file system with a journal does.
     InOrder,
     /// Keeps any of the unsynced writes and changes of names, whole or in part. Lost bytes read as
     /// zeros.
