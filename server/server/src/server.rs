@@ -331,7 +331,7 @@ impl Server {
             && let Err(error) = load::at_start(shared, start, &mut FromFile::new(shared))
         {
             let logger = shared.logger.clone();
-            // The reason is the last line of the log, after the lines of the server's end.
+            // The server is dropped first, so that the reason is the last line of the log.
             drop(server);
             log::warning!(logger, "{error}");
             if error.concerns_snapshot() {
