@@ -77,7 +77,7 @@ impl<'a> Args<'a> {
         self.spans.is_empty()
     }
 
-    /// Returns argument `i`, or `None` past the last. **O(1)**.
+    /// Returns argument `i`, or `None` if there are at most `i` arguments. **O(1)**.
     #[inline]
     pub fn get(&self, i: usize) -> Option<&'a [u8]> {
         self.spans.get(i).map(|span| span.of(self.buf))
