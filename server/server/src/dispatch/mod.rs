@@ -80,7 +80,7 @@ pub(crate) struct Dispatcher<'a, 's> {
     pub(crate) turn: &'a mut Turn<'s>,
     pub(crate) scripts: &'a mut Scripts,
     pub(crate) clock: &'a Counter,
-    /// Stopwatch reading at the start of the running command.
+    /// Reading of `clock` at the start of the running command.
     pub(crate) command_start: u64,
     /// Minimum duration in nanoseconds of a command in the slow log.
     slow_ns: u64,

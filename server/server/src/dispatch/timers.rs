@@ -108,8 +108,8 @@ impl Dispatcher<'_, '_> {
     pub(crate) fn fire(&mut self, due: &DueTimer, trigger: Trigger) -> Fired {
         let running = &self.shared.scripting.running;
         if self.shared.mailboxes.len() == 1 || self.turn.is_pinned() {
-            // With one loop, no script is running on another loop. With pinned shards, a script on
-            // another loop waits: a transaction with TIMER RUN pins every shard.
+            // With one loop, no script runs on another loop. If shards are pinned, a transaction
+            // with TIMER RUN has pinned every shard, so a script on another loop waits.
             return self.fire_alone(due, trigger);
         }
         let words = due.words();
@@ -313,8 +313,11 @@ impl Dispatcher<'_, '_> {
         None
     }
 
-    /// Returns the error for a command that this client may not put into a timer. The checks are
-    /// repeated when the timer fires.
+    /// Checks whether this client may put a command into a timer. The checks are repeated when the
+    /// timer fires.
+    ///
+    /// # Errors
+    /// Returns the error to reply.
     pub(crate) fn timer_refusal(
         shared: &Shared,
         session: &Session,
