@@ -59,6 +59,7 @@ struct Failure {
 /// Action that the caller of [`Writer::write_queued`] must take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
+    /// None: the file stays open.
     Open,
     /// Sync the written bytes, with the lock released.
     Sync,
@@ -107,9 +108,10 @@ pub(super) struct Writer {
     pub(super) aside: Aside,
     /// The thread `punctual-aof`; the others are helpers.
     pub(super) first: Option<Thread>,
-    /// Length of the file at its last successful sync.
+    /// Length of the file at its last successful sync. The whole length while no durability is
+    /// promised: with `appendfsync no`, and while a rewrite postpones syncs.
     good_bytes: u64,
-    /// Writes after `good_bytes`. Empty with `appendfsync no`, which promises no durability.
+    /// Writes after `good_bytes`.
     kept: VecDeque<Written>,
     queue: VecDeque<Step>,
     /// Position in the log after the last written byte.
