@@ -396,7 +396,8 @@ impl Server {
     /// keys.
     ///
     /// # Errors
-    /// The clock is real, the time is out of range, or the server has stopped.
+    /// The clock is real, the time is out of range, timers keep creating timers that are due at
+    /// once, or the server has stopped.
     ///
     /// ```
     /// use std::time::Duration;

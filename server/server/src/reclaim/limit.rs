@@ -103,9 +103,9 @@ pub(crate) fn enforce(
         return Fit::Fits;
     }
     check_at.store(i64::MIN, Ordering::Relaxed);
-    let settings_ignore =
+    let ignores_limit =
         shared.replication.is_replica() && memory.replica_ignores.load(Ordering::Relaxed);
-    if settings_ignore
+    if ignores_limit
         || shared.durability.is_loading()
         || shared.clients.pauses.any() && shared.clients.pauses.in_force(turn.now).is_some()
         || loops > 1 && shared.scripting.running.is_active()
