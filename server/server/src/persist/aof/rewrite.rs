@@ -116,7 +116,9 @@ pub(crate) fn begin(shared: &Arc<Shared>, turn: &mut Turn) -> Result<(), Rewrite
             Snapshot::abandon_all(turn);
             let error = SaveError::Thread(error).into();
             ended(shared, phase, shared.world.stopwatch(), 0, &Err(error));
-            Err(RewriteError::NewFile("its thread can't be started".to_owned()))
+            Err(RewriteError::NewFile(
+                "its thread can't be started".to_owned(),
+            ))
         }
     }
 }

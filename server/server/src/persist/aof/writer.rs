@@ -45,11 +45,14 @@ const BUFFERS_KEPT: usize = 32 << 20;
 enum Step {
     /// Bytes to write, and the position in the log after them.
     Write(Vec<u8>, u64),
+    /// Continue in the next incremental file, and send the result to the rewrite.
     NextFile(Sender<Result<(), String>>),
+    /// Sync the file and end: the file is detached from the log.
     Close,
 }
 
 struct Failure {
+    /// Description of the operation, for the log.
     what: &'static str,
     error: io::Error,
     /// Bytes that were written before the failure may be lost.
@@ -72,9 +75,12 @@ pub(super) enum Outcome {
 /// State of the sync that a helper runs aside from the writes, with `everysec`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Aside {
+    /// No sync is requested.
     #[default]
     None,
+    /// The first thread has requested a sync.
     Wanted,
+    /// A thread runs the sync.
     Running,
 }
 
@@ -90,7 +96,9 @@ struct Written {
 /// State of the file at the start of a sync, which becomes durable if the sync succeeds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Covered {
+    /// Position in the log after the last written byte.
     position: u64,
+    /// Length of the file.
     file_bytes: u64,
     /// See [`Writer::epoch`].
     epoch: u64,
