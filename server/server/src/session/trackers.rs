@@ -45,6 +45,7 @@ struct Tracker {
     client: Subscriber,
     bcast: bool,
     noloop: bool,
+    /// Id of the client that receives the messages; 0 for the client itself.
     redirect: u64,
     info: Arc<ClientInfo>,
 }
@@ -52,6 +53,7 @@ struct Tracker {
 /// The prefixes of all clients in BCAST mode, as the sinks use them.
 #[derive(Default)]
 pub(crate) struct Prefixes {
+    /// Value of [`Registry::version`] when this set was built.
     version: u64,
     names: HashSet<Box<[u8]>, RandomState>,
     /// The lengths that occur among `names`.
