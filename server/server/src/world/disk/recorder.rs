@@ -59,10 +59,12 @@ enum Op {
     CreateFolder {
         path: PathBuf,
     },
+    /// A sync of a folder's names. It covers the operations before position `covers` of the log.
     SyncFolder {
         path: PathBuf,
         covers: usize,
     },
+    /// A change of the state of the client's writes.
     Mark(Mark),
 }
 
@@ -83,6 +85,7 @@ pub(crate) struct Log {
     ops: Vec<Op>,
     /// The file that each name refers to, as the running server sees it.
     names: BTreeMap<PathBuf, FileId>,
+    /// Number of files that were ever created.
     files: usize,
     /// Number of operations at the start of the log that created the initial files.
     initial: usize,
