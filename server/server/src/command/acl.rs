@@ -16,6 +16,7 @@ use crate::log;
 use crate::node::call::{Call, ServerCommand, ServerHandler};
 
 const ANY_TIME: Flags = Flags::LOADING.or(Flags::STALE);
+/// Flags of subcommands that do not administer users.
 const OPEN: Flags = ANY_TIME.or(Flags::NOSCRIPT);
 const ADMIN: Flags = OPEN.or(Flags::ADMIN);
 
