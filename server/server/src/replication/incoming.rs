@@ -67,7 +67,7 @@ impl Incoming {
     }
 
     /// Returns the number of bytes that the loop may add. If the number is 0, [`Incoming::read`]
-    /// calls its `resume` as soon as there is room again.
+    /// calls its `resume` when more than half of the capacity is free.
     pub(crate) fn room(&self) -> usize {
         let mut state = self.state.lock();
         let room = CAPACITY.saturating_sub(state.len);
@@ -82,7 +82,7 @@ impl Incoming {
     }
 
     /// Reads some bytes. Blocks until there are bytes, unless `place` is empty. Calls `resume` if
-    /// the loop has stopped reading and there is room again.
+    /// the loop has stopped reading and more than half of the capacity is free again.
     ///
     /// # Errors
     /// Returns the reason of the end after all bytes are read.
