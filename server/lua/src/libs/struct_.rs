@@ -133,7 +133,8 @@ impl Format<'_> {
     }
 }
 
-/// Converts as code of a C compiler for x86-64 does, also values that do not fit.
+/// Converts to an unsigned integer as compiled C code on x86-64 does, even for values that do not
+/// fit.
 fn to_u64(value: f64) -> u64 {
     const HALF: f64 = 9_223_372_036_854_775_808.0;
     if value >= HALF {
