@@ -1,10 +1,10 @@
 //! State that all event loops of a server share ([`Shared`]).
 //!
 //! [`Shared`] consists of structs by topic: clients, scripts, durability, replication,
-//! measurements. [`order`] has the messages to event loops, [`waiting`] the replies to clients
-//! whose command waits, [`gate`] the reasons for which commands may be refused, `users` the effects
-//! of changed users, [`scripts`] the compiled scripts of a loop, and [`call`] the context of a
-//! handler of the server's own commands.
+//! measurements. [`order`] has the messages to event loops, and [`waiting`] the replies to clients
+//! whose command waits. [`gate`] has the reasons for which commands may be refused, and `users` the
+//! effects of changed users. [`scripts`] has the compiled scripts of a loop, and [`call`] the
+//! context of a handler of the server's own commands.
 //!
 //! Ground rules: locks are taken in this order: shards, configuration, log of changes,
 //! subscriptions, mailboxes. Debug builds assert it. Figures that one loop writes often are on
