@@ -123,7 +123,7 @@ impl LoadError {
     }
 }
 
-/// Result of [`begin_start`]: what the server loads at startup.
+/// Result of [`begin_start`]: the files that the server loads at startup.
 pub(crate) struct Start {
     /// Manifest of the append-only file if `appendonly` is on; its files need not exist yet.
     append_only: Option<AofFiles>,
