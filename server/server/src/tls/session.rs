@@ -307,7 +307,7 @@ impl Session {
                 self.held.ended = true;
                 return Ok(true);
             }
-            // Frees the buffer, because an idle session holds none.
+            // Frees the buffer, because an idle session must hold no buffer.
             self.held.input = Vec::new();
             let input = &mut scratch.input[..kept + count];
             let used = self.step(input, place, filled);
