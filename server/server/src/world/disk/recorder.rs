@@ -23,7 +23,8 @@ type FileId = usize;
 pub(crate) struct Mark {
     /// Number of writes that the client has sent.
     pub(crate) sent: u64,
-    /// Number of those writes that must survive a power cut from this instant on.
+    /// Number of these writes, from the first on, that must survive a power cut from this instant
+    /// on.
     pub(crate) durable: u64,
 }
 
