@@ -7,11 +7,11 @@
 //! lock.
 //!
 //! Some bytes in use do not count: buffers of the append-only file and of replicas (as in Redis),
-//! invalidations that the turn sends (each eviction would cause the next one), evicted values that
-//! wait to be dropped, and free places for records. Records lie in pages, so an evicted key returns
-//! no memory by itself: the next key takes its place. Free places beyond a small part of the limit
-//! ([`ROOM_PART`]) count as used. Then the step moves records together, so that whole pages become
-//! free.
+//! invalidations that the turn sends (otherwise each eviction would cause the next one), evicted
+//! values that wait to be dropped, and free places for records. Records lie in pages, so an evicted
+//! key returns no memory by itself: the next key takes its place. Free places beyond a small part
+//! of the limit ([`ROOM_PART`]) count as used. Then the step moves records together, so that whole
+//! pages become free.
 
 use std::sync::atomic::Ordering;
 
