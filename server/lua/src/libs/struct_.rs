@@ -1,5 +1,5 @@
-//! The library `struct`: packs values as C structures do. The results are the same as those of
-//! Roberto Ierusalimschy's library in the version of Redis.
+//! The library `struct`: packs values into the bytes of C structures. The results are the same as
+//! in Redis's version of Roberto Ierusalimschy's library.
 //!
 //! A format is a sequence of options. `b B h H l L T i I f d` are numbers of various sizes; the
 //! size may follow `i` and `I`. `s` and `c` are strings, and `x` is a byte of padding. `<` and `>`
