@@ -111,9 +111,9 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// Returns the bytes of the command in the buffer, without copying, if they are exactly those
-    /// that [`encode_command`](crate::encode_command) writes. Returns `None` for other bytes, such
-    /// as an inline command. **O(arguments)**.
+    /// Returns the bytes of the command in the buffer, without copying, if they are exactly the
+    /// bytes that [`encode_command`](crate::encode_command) writes. Returns `None` for other bytes,
+    /// such as an inline command. **O(arguments)**.
     ///
     /// ```
     /// use punctual_resp::{Limits, Parser};
