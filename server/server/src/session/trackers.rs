@@ -1,5 +1,4 @@
-//! The clients that cache the values that they read (CLIENT TRACKING), and the messages that
-//! invalidate their caches.
+//! The clients in tracking mode (CLIENT TRACKING), and the messages that invalidate their caches.
 //!
 //! A key's readers are recorded by number in the table of the key's shard (`keyspace/tracked.rs` of
 //! the store). The registry here maps numbers to clients. Numbers are assigned in sequence, so a
