@@ -339,7 +339,7 @@ impl Server {
             && let Err(error) = load::at_start(shared, start, &mut FromFile::new(shared))
         {
             let logger = shared.logger.clone();
-            // The reason is the last line of the log, after the lines of the server's end.
+            // The server is dropped first, so that the reason is the last line of the log.
             drop(server);
             log::warning!(logger, "{error}");
             if error.concerns_snapshot() {
@@ -404,7 +404,8 @@ impl Server {
     /// keys.
     ///
     /// # Errors
-    /// The clock is real, the time is out of range, or the server has stopped.
+    /// The clock is real, the time is out of range, timers keep creating timers that are due at
+    /// once, or the server has stopped.
     ///
     /// ```
     /// use std::time::Duration;

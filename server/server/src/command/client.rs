@@ -14,7 +14,9 @@ use crate::node::order::Order;
 use crate::node::waiting;
 use crate::session::ReplyMode;
 
+/// Flags of CLIENT HELP.
 const HELPS: Flags = Flags::LOADING.or(Flags::STALE).or(Flags::KEEPS_CACHING);
+/// Flags of subcommands about the connection itself.
 const SELF: Flags = HELPS.or(Flags::NOSCRIPT);
 const ADMIN: Flags = SELF.or(Flags::ADMIN);
 

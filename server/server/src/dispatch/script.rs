@@ -196,7 +196,7 @@ struct ScriptHost<'h, 'a, 's> {
     is_function: bool,
     /// The arguments of the client's command.
     args: Args<'h>,
-    /// Stopwatch reading at the start of the script.
+    /// Reading of the dispatcher's `clock` at the start of the script.
     began: u64,
     /// Whether the script has returned an error, as its value or in its value.
     replied_errors: bool,

@@ -62,8 +62,8 @@ impl Dispatcher<'_, '_> {
     }
 }
 
-/// Returns whether the command accesses keys, which is not allowed for monitors; Redis treats them
-/// as replicas.
+/// Returns whether the command accesses keys, which is not allowed for monitors, because Redis
+/// treats monitors as replicas.
 pub(super) fn touches_data(session: &Session, entry: &Entry) -> bool {
     let queued = session.executed_by(entry);
     entry.writes()

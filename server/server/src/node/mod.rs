@@ -1,10 +1,10 @@
 //! State that all event loops of a server share ([`Shared`]).
 //!
 //! [`Shared`] consists of structs by topic: clients, scripts, durability, replication,
-//! measurements. [`order`] has the messages to event loops, [`waiting`] the replies to clients
-//! whose command waits, [`gate`] the reasons for which commands may be refused, `users` the effects
-//! of changed users, [`scripts`] the compiled scripts of a loop, and [`call`] the context of a
-//! handler of the server's own commands.
+//! measurements. [`order`] has the messages to event loops, and [`waiting`] the replies to clients
+//! whose command waits. [`gate`] has the reasons for which commands may be refused, and `users` the
+//! effects of changed users. [`scripts`] has the compiled scripts of a loop, and [`call`] the
+//! context of a handler of the server's own commands.
 //!
 //! Ground rules: locks are taken in this order: shards, configuration, log of changes,
 //! subscriptions, mailboxes. Debug builds assert it. Figures that one loop writes often are on
@@ -79,6 +79,7 @@ pub struct Shared {
     settings: RwLock<Arc<Settings>>,
     /// Number of changes of the settings, for loops and threads to notice a change.
     settings_version: AtomicU64,
+    /// Enabled classes of keyspace events, as bits.
     classes: AtomicU32,
     /// Writes log lines.
     pub logger: Logger,
@@ -431,8 +432,8 @@ impl Shared {
     /// each instant with due timers. Locks every shard. O(n log shards) for n due keys.
     ///
     /// # Errors
-    /// Returns the errors of [`ServerClock::destination`], and [`MoveError::Endless`]. After the
-    /// latter, the clock stands at the instant of the timers.
+    /// Returns the errors of [`ServerClock::destination`], and [`MoveError::Endless`] if timers
+    /// keep creating timers that are due at once. The clock then stands at their instant.
     pub(crate) fn move_clock(
         &self,
         turn: &mut Turn,

@@ -32,8 +32,8 @@ pub struct Observed {
     pub latency: LatencyMonitor,
     /// Value of `latency-tracking`.
     pub(crate) latency_tracking: AtomicBool,
-    /// Minimum duration in ns for the slow log or LATENCY, whichever is smaller; `u64::MAX`
-    /// disables both.
+    /// The smaller of the thresholds of the slow log and of LATENCY, in ns; `u64::MAX` if both are
+    /// off.
     pub(crate) slow_ns: AtomicU64,
     /// Number of error replies by code.
     pub errors: ErrorCounts,

@@ -3,12 +3,12 @@
 //! The first thread, `punctual-aof`, writes. With `everysec` a helper syncs, so a slow device does
 //! not delay writes. With `always`, replies wait for syncs, and [`HELPERS`] more threads take part:
 //! each takes the changes from the log, writes them under the lock of the [`Writer`], and syncs
-//! with the lock released. Syncs that overlap complete together on most devices, so no reply waits
-//! for a sync that began just before its write.
+//! with the lock released. Syncs of several threads overlap, and most devices complete them
+//! together. So a reply does not wait for the end of an earlier sync before its own sync begins.
 //!
 //! Each thread syncs through a file descriptor of its own, which it opens again after a failure.
-//! The kernel reports an error once to each descriptor. So no thread takes a sync of lost bytes for
-//! a success because another thread has received the error.
+//! The kernel reports an error once to each descriptor. So each thread learns of lost bytes, even
+//! if another thread has already received the error.
 //!
 //! Replies wait for these threads, so a panic in one of them stops the server.
 
