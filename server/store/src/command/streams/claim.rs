@@ -205,7 +205,7 @@ impl<'a> Claimer<'a> {
         Ok(true)
     }
 
-    /// Commits the claims and adds their effects. `moved` says that LASTID has changed the group.
+    /// Commits the claims and adds their effects. `moved` is true if LASTID has changed the group.
     fn commit(&self, cx: &mut Cx, moved: bool) -> Result<(), Error> {
         let (key, group) = (self.args.at(1), self.args.at(2));
         let changes = self.claimed.len() + self.gone.len();
