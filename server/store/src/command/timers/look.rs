@@ -13,8 +13,8 @@ use crate::value::timer::Timer;
 
 /// Default of COUNT.
 const COUNT_DEFAULT: usize = 100;
-/// Maximum number of timers that a call returns or visits, which takes some milliseconds under the
-/// locks.
+/// Maximum number of timers that a call returns or visits. Such a call takes some milliseconds
+/// under the locks.
 const VISITS_MAX: usize = 100_000;
 /// Maximum number of instants that TIMER NEXT returns.
 const INSTANTS_MAX: usize = 1_000;

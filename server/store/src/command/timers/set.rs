@@ -43,7 +43,7 @@ pub struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    /// Parses the arguments after the key. `replays` says that they come from a log.
+    /// Parses the arguments after the key. `replays` is true if they come from a log.
     ///
     /// # Errors
     /// Unknown, missing or contradicting options, and numbers out of range.
@@ -249,7 +249,7 @@ pub(super) fn set(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Erro
     Ok(())
 }
 
-/// Adds a TIMER SET that sets the same timer at any time as an effect.
+/// Adds as an effect a TIMER SET that sets the same timer at any time.
 fn write_effect(cx: &mut Cx, key: &[u8], plan: &Plan, at: u64) {
     let mut numbers: Vec<(&str, u64)> = vec![("AT", at)];
     let mut texts: Vec<(&str, &[u8])> = Vec::new();
