@@ -90,7 +90,7 @@ struct Step<N> {
     upper: N,
 }
 
-/// Result of an increment: the new value and what was added.
+/// Result of an increment: the new value, and the number that was added.
 type Applied<N> = (N, N);
 
 impl Step<i64> {
