@@ -103,7 +103,7 @@ where
     /// Sets the lease: the time after which the server makes a job due again if this worker is
     /// gone. The default is 30 seconds.
     ///
-    /// The worker renews the lease each time that a third of it has passed.
+    /// The worker renews the lease whenever a third of it has passed.
     ///
     /// # Panics
     ///
