@@ -126,7 +126,7 @@ pub(super) fn each(bytes: &[u8], mut visit: impl FnMut(usize, Run)) -> Result<()
 /// Counts the registers with each value. O(length).
 ///
 /// # Errors
-/// As [`each`].
+/// The errors of [`each`].
 pub(super) fn histogram(bytes: &[u8]) -> Result<Histogram, Error> {
     let mut tally = [0; 64];
     each(bytes, |_, run| {
@@ -138,7 +138,7 @@ pub(super) fn histogram(bytes: &[u8]) -> Result<Histogram, Error> {
 /// Raises each register of `all` to at least the register in `bytes`. O(length).
 ///
 /// # Errors
-/// As [`each`].
+/// The errors of [`each`].
 pub(super) fn raise_all(bytes: &[u8], all: &mut [u8; REGISTERS]) -> Result<(), Error> {
     each(bytes, |first, run| {
         if run.value > 0 {
@@ -169,7 +169,6 @@ pub(super) fn text(bytes: &[u8]) -> String {
 pub(super) enum Raised {
     /// The register already held the value or a greater one.
     Same,
-    /// The register changed.
     Changed,
     /// Runs cannot hold the value, or would exceed the maximum size: the sketch must become dense
     /// first.

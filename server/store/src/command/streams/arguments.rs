@@ -71,7 +71,7 @@ pub(super) enum NewId {
     Now,
     /// `ms-*`: the next ID in this millisecond.
     In(u64),
-    /// An explicit ID.
+    /// `ms-seq`, or `ms` for the sequence number 0.
     Exactly(Id),
 }
 

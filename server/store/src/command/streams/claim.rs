@@ -155,7 +155,7 @@ impl<'a> Claimer<'a> {
         Ok(number)
     }
 
-    /// Claims an entry and replies with it. Returns false if it is not claimed.
+    /// Claims an entry and replies with it. Returns false if the entry cannot be claimed.
     fn claim(&mut self, cx: &mut Cx, id: Id, reply: &mut Reply) -> Result<bool, Error> {
         let stream = cx.edit::<Stream>(self.place, self.record)?;
         let exists = stream.contains(id);

@@ -153,7 +153,7 @@ pub(super) fn xackdel(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), 
             }
             removed.acknowledge(name, *id);
             *outcome = match removed.delete(stream, *id, references) {
-                // The entry was deleted before, and the acknowledgement counts.
+                // The entry was deleted before. The reply counts the acknowledgement.
                 UNKNOWN => DELETED,
                 outcome => outcome,
             };

@@ -241,7 +241,7 @@ fn an_entry_moves_to_the_dead_letter_stream_after_its_last_delivery() {
 }
 
 #[test]
-fn a_dead_letter_key_of_another_type_loses_nothing() {
+fn a_dead_letter_key_of_another_type_loses_no_entry() {
     let mut f = leased("1000 MAXDELIVERIES 1 DEADLETTER dead");
     f.run("SET dead text");
     f.run("XREADGROUP GROUP g a STREAMS s >");
