@@ -19,8 +19,8 @@ use crate::queue::millis;
 use crate::running::{JobRunner, Listener};
 use crate::{Event, Failure, Job};
 
-/// Maximum wait of a JOB TAKE. A worker whose user may not call CLIENT UNBLOCK needs this long to
-/// stop.
+/// Maximum wait of a JOB TAKE. A worker whose user may not call CLIENT UNBLOCK may need this long
+/// to stop.
 const BLOCK: Duration = Duration::from_secs(2);
 /// Pause between two CLIENT UNBLOCK commands. The first command has no effect if the server gets it
 /// before the JOB TAKE.
