@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_are_those_of_redis_cli() {
+    fn options_have_the_names_of_redis_cli() {
         let parse = |line: &str| Options::read(line.split(' ').skip(1));
         let all = "top -h db -p 7 --user u -a x -n 3 --tls --cacert c --cert d --key e --sni f --insecure --interval 0.5";
         let options = parse(all).unwrap();

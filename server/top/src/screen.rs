@@ -71,9 +71,9 @@ impl View {
 pub struct State {
     /// The server's address.
     pub address: String,
-    /// The last sample.
+    /// The last sample; `None` before the first one.
     pub now: Option<Sample>,
-    /// The sample before the last one.
+    /// The sample before `now`.
     pub before: Option<Sample>,
     /// The reason for which there is no connection.
     pub trouble: Option<String>,
