@@ -125,7 +125,7 @@ impl<'h> Candidates<'h> {
         }
     }
 
-    /// Returns a random field of a table that is not due.
+    /// Returns a random field that is not due.
     fn pick(table: &Table, now: Now, random: &mut SmallRng) -> Option<u32> {
         let is_live = |id: &u32| !now.is_due(table.field(*id).deadline());
         let picks = (0..PICKS_MAX).filter_map(|_| table.at_random(below(random)));
