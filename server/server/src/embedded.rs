@@ -20,6 +20,7 @@ use crate::net::local::{Pipe, ServerEnd};
 use crate::net::socket::Socket;
 use crate::node::order::Order;
 use crate::node::{Shared, StopOnPanic};
+use crate::script::handler::InHandler;
 use crate::table::{Entry, Run};
 
 /// Time for which a call waits for the event loop before it leaves the command to the loop's
@@ -42,6 +43,10 @@ pub enum CallError {
     /// The server has as many clients as `maxclients` allows.
     #[error("the server has reached `maxclients`")]
     TooManyClients,
+    /// A handler of an own command has called the server, which waits for the handler. It must use
+    /// [`crate::Invocation::call`].
+    #[error("a handler must call commands by its `Invocation`")]
+    InHandler,
     /// The command has no name.
     #[error("a command needs a name")]
     Empty,
@@ -152,7 +157,7 @@ impl Client {
             // Messages of earlier commands are no reply to this one.
             self.collect_messages(Some(Duration::ZERO))?;
         }
-        self.submit(manner.on_loop);
+        self.submit(manner.on_loop)?;
         self.reply(manner)
     }
 
@@ -176,7 +181,7 @@ impl Client {
             self.collect_messages(Some(Duration::ZERO))?;
         }
         if !manners.is_empty() {
-            self.submit(manners.iter().any(|manner| manner.on_loop));
+            self.submit(manners.iter().any(|manner| manner.on_loop))?;
         }
         manners
             .into_iter()
@@ -228,14 +233,17 @@ impl Client {
     }
 
     /// Hands the encoded commands to the loop.
-    fn submit(&mut self, on_loop: bool) {
+    fn submit(&mut self, on_loop: bool) -> Result<(), CallError> {
+        if InHandler::is_current() {
+            return Err(CallError::InHandler);
+        }
         self.output.clear();
         if !on_loop && let Some(mut guard) = self.event_loop.try_lock_for(LOCK_PATIENCE) {
             let _stop = StopOnPanic(&self.shared);
             if let Some(this) = &mut *guard
                 && this.run_local(&self.pipe, &self.request, &mut self.output)
             {
-                return;
+                return Ok(());
             }
         }
         self.pipe.send(&self.request);
@@ -244,6 +252,7 @@ impl Client {
         if self.shared.stopping.load(Ordering::SeqCst) && self.event_loop.lock().is_none() {
             self.pipe.close();
         }
+        Ok(())
     }
 
     /// Tells the loop that the client's end of the pipe has changed.

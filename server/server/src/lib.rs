@@ -47,7 +47,9 @@ pub use embedded::{CallError, Client};
 pub use memory::reclaim::Reclaim;
 pub use node::Shared;
 pub use punctual_resp::Value;
-pub use server::{Builder, MoveError, Server};
+pub use punctual_store::spec::{Flags, Group};
+pub use script::handler::Invocation;
+pub use server::{Builder, CommandRow, MoveError, Server};
 pub use start_error::{AofError, LoadError, ManifestError, StartError, TooFewFiles};
 pub use version::REDIS_VERSION;
 

@@ -12,6 +12,7 @@ mod admission;
 mod beside;
 pub(crate) mod blocking;
 pub(crate) mod from_file;
+mod handler;
 mod memory;
 mod refusal;
 mod replay;

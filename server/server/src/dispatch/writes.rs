@@ -28,6 +28,7 @@ impl Dispatcher<'_, '_> {
         } = &self.shared.scripting;
         let declared = match entry.row.flags {
             flags if flags.has(Flags::CALLS_FUNCTION) => functions.declared(args.at(1)),
+            flags if flags.has(Flags::EMBEDDER) => None,
             flags if flags.has(Flags::RUNS_SCRIPTS) => cache.declared(args.at(1)),
             _ => None,
         };

@@ -19,6 +19,7 @@ mod users;
 pub(crate) mod waiting;
 
 use std::borrow::Borrow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -52,6 +53,7 @@ use crate::pubsub::PubSub;
 use crate::replication::state::Replication;
 use crate::replication::upstream::Address;
 use crate::script::Scripting;
+use crate::script::handler::Handler;
 use crate::session::trackers::{Destinations, Trackers};
 use crate::supervision::Systemd;
 use crate::switches::Switches;
@@ -73,6 +75,8 @@ pub struct Shared {
     pub(crate) commands: CommandNames,
     /// Handlers of the server's own commands, by their numbers in the table.
     pub(crate) handlers: &'static [ServerHandler],
+    /// Handlers of the embedding program's commands, by name.
+    pub(crate) embedder_handlers: BTreeMap<&'static str, Arc<Handler>>,
     /// The configuration that CONFIG reads and changes.
     pub config: OrderedMutex<Config>,
     /// Settings derived from the configuration.
@@ -170,6 +174,7 @@ impl Shared {
             store,
             commands,
             handlers,
+            embedder_handlers: BTreeMap::new(),
             config: OrderedMutex::new(Rank::Config, config),
             settings: RwLock::new(settings),
             settings_version: AtomicU64::new(0),

@@ -16,6 +16,7 @@
 
 pub(crate) mod cache;
 pub(crate) mod functions;
+pub(crate) mod handler;
 pub(crate) mod running;
 pub(crate) mod shebang;
 

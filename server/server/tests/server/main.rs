@@ -59,6 +59,7 @@ mod metrics;
 mod migrate;
 mod migrating;
 mod notify;
+mod own_commands;
 mod page;
 mod pause;
 mod persistence;
