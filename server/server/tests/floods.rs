@@ -387,8 +387,8 @@ fn messages_beyond_the_hard_limit_take_no_memory() {
 
 #[test]
 fn twenty_thousand_connections_with_maxclients_ten_thousand() {
-    // This process's open files are limited: accepted connections stay open, refused ones are
-    // opened in rounds.
+    // The limit of open files concerns this process as well: accepted connections stay open, and
+    // the connections to be refused are opened in rounds.
     let files = raise_open_file_limit(20_200) as usize;
     let limit = 10_000.min((files - 200) * 2 / 3);
     if limit < 10_000 {
@@ -396,7 +396,8 @@ fn twenty_thousand_connections_with_maxclients_ten_thousand() {
     }
     let server = Process::start(&["--maxclients", &limit.to_string()]);
     let before = server.resident_mib();
-    // Once this connection has a reply, the one of `start` is closed: one queue accepts both.
+    // The server accepts connections in order. So once this connection has a reply, the server has
+    // closed the connection with which `start` checked that it is ready.
     let mut first = server.connect();
     exchange(&mut first, b"PING\r\n", b"+PONG\r\n");
     let mut served: Vec<TcpStream> = (1..limit).map(|_| server.connect()).collect();

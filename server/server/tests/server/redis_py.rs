@@ -22,7 +22,7 @@ pub fn python_with(module: &str) -> Option<PathBuf> {
     });
     if found.is_none() {
         eprintln!(
-            "NOT RUN: no Python has the module {module}; scripts/setup python makes one that has"
+            "NOT RUN: no Python has the module {module}, which scripts/setup python installs"
         );
     }
     found
