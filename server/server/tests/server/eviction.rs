@@ -218,8 +218,7 @@ fn the_memory_stays_at_the_limit() {
             );
             let mut most = 0;
             for (at, wire) in wires.iter_mut().enumerate() {
-                // Small strings are inside their records, large strings outside; the third kind of value
-                // is a collection.
+                // Short values are inside their records, long values outside.
                 let errors = send(wire, 15_000, |n| match n % 3 {
                     0 => format!("SET key:{at}:{n} value EX {}", 1_000 + n),
                     1 => format!("SET key:{at}:{n} {:0200} EX {}", n, 1_000 + n),
