@@ -152,7 +152,7 @@ worker.run()
 assert calls("take") == before + 1
 assert info("batch")["leased"] == 0
 
-# After `grace` seconds, the worker gives up a job that still runs, and ignores its result.
+# After `grace` seconds, the worker fails the attempt of a running job, and ignores its result.
 jobs.Queue(client(), "stuck").add("x", id="s", retry=0)
 go_on = threading.Event()
 worker = jobs.Worker(client(), ["stuck"], lambda job: (worker.stop(), go_on.wait(30)), grace=0.05)
@@ -183,7 +183,7 @@ async def abatch():
     assert calls("take") == before + 1
     assert info("abatch")["leased"] == 0
 
-    # A worker that is stopped or cancelled gives up its jobs.
+    # A worker that is stopped or cancelled fails the attempts of its running jobs.
     for name, cancelled in (("s", False), ("t", True)):
         jobs.Queue(client(), "astuck").add("x", id=name, retry=0)
         began = asyncio.Event()
