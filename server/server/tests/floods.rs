@@ -443,9 +443,9 @@ fn twenty_thousand_connections_with_maxclients_ten_thousand() {
 /// Number of elements that are pushed after all waiting clients have disconnected.
 const ELEMENTS: u64 = 1_000;
 
-/// Opens `clients` connections that send BLPOP and `len` bytes after it, and closes them. Prints the
-/// time from the last close until the server has closed its ends. Returns the memory of a waiting
-/// client in bytes.
+/// Opens `clients` connections that send BLPOP and `len` bytes after it, and closes them. Prints
+/// the time from the last close until the server has closed its ends. Returns the memory of a
+/// waiting client in bytes.
 fn block_and_leave(server: &Process, name: &str, clients: usize, len: usize) -> u64 {
     let before = info(server, "used_memory");
     let received_before = info(server, "total_net_input_bytes");

@@ -1,5 +1,5 @@
-//! Runs Python programs that use redis-py: everyday use, workers of `punctual.jobs`, and the programs
-//! of docs/jobs.md.
+//! Runs Python programs that use redis-py: everyday use, workers of `punctual.jobs`, and the
+//! programs of docs/jobs.md.
 //!
 //! The tests need a Python with the module `redis`, which `scripts/setup python` installs. Without
 //! it, they print that they were skipped.

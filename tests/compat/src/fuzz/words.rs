@@ -93,8 +93,8 @@ pub(super) fn any(draw: &mut Draw) -> Vec<u8> {
     }
 }
 
-/// Returns an empty, very long or binary word, or an extreme number. A server refuses such a number;
-/// it does not allocate that much memory or return that many elements.
+/// Returns an empty, very long or binary word, or an extreme number. A server refuses such a
+/// number; it does not allocate that much memory or return that many elements.
 pub(super) fn extreme(draw: &mut Draw) -> Vec<u8> {
     match draw.between(0..=49) {
         0 => draw.big_value(),
