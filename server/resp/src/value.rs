@@ -1,7 +1,5 @@
 //! Replies as values, on the client side.
 
-use crate::Reply;
-
 /// One reply as a client reads it. Owns its bytes.
 ///
 /// Both protocols decode into it without loss (`$-1`, `*-1` and `_` are three
@@ -99,69 +97,11 @@ impl Value {
         }
     }
 
-    /// Writes the value as a reply. What RESP2 lacks becomes what Redis replies in RESP2: a map its
-    /// keys and values in turn, a double or verbatim text a bulk string, a boolean 1 or 0.
-    /// O(bytes).
-    ///
-    /// ```
-    /// use punctual_resp::{Protocol, Reply, Value};
-    ///
-    /// let mut out = Vec::new();
-    /// let value = Value::Set(vec![Value::Boolean(true)]);
-    /// value.write(&mut Reply::new(&mut out, Protocol::Resp2));
-    /// assert_eq!(out, b"*1\r\n:1\r\n");
-    /// ```
-    pub fn write(&self, reply: &mut Reply<'_>) {
-        match self {
-            Value::Simple(text) => reply.simple(text),
-            Value::Error(text) | Value::BulkError(text) => reply.error(text),
-            Value::Int(value) => reply.int(*value),
-            Value::Bulk(bytes) => reply.bulk(bytes),
-            Value::NullBulk | Value::Null => reply.null(),
-            Value::NullArray => reply.null_array(),
-            Value::Double(value) => reply.double(*value),
-            Value::Boolean(value) => reply.boolean(*value),
-            Value::BigNumber(digits) => reply.big_number(&String::from_utf8_lossy(digits)),
-            Value::Verbatim { format, text } => {
-                reply.verbatim(&String::from_utf8_lossy(format), text);
-            }
-            Value::Array(items) => {
-                reply.array(items.len());
-                items.iter().for_each(|item| item.write(reply));
-            }
-            Value::Set(items) => {
-                reply.set(items.len());
-                items.iter().for_each(|item| item.write(reply));
-            }
-            Value::Push(items) => {
-                reply.push(items.len());
-                items.iter().for_each(|item| item.write(reply));
-            }
-            Value::Map(pairs) => {
-                reply.map(pairs.len());
-                write_pairs(pairs, reply);
-            }
-            Value::Attribute { attributes, value } => {
-                if reply.attribute(attributes.len()) {
-                    write_pairs(attributes, reply);
-                }
-                value.write(reply);
-            }
-        }
-    }
-
     /// Returns the elements of an array, set or push message.
     pub fn as_slice(&self) -> Option<&[Value]> {
         match self {
             Value::Array(items) | Value::Set(items) | Value::Push(items) => Some(items),
             _ => None,
         }
-    }
-}
-
-fn write_pairs(pairs: &[(Value, Value)], reply: &mut Reply<'_>) {
-    for (key, value) in pairs {
-        key.write(reply);
-        value.write(reply);
     }
 }

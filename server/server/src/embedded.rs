@@ -290,8 +290,8 @@ impl Client {
         }
     }
 
-    /// Takes the output, of which none may be left, and waits for some if there is none. Returns false if there is none after
-    /// this time.
+    /// Takes the output; none may be left from before. Waits for this time if there is no output.
+    /// Returns false if there is none after the wait.
     fn receive(&mut self, wait: Option<Duration>) -> Result<bool, CallError> {
         let taken = self.pipe.take_output(&mut self.output, wait);
         if taken.made_room {

@@ -1,5 +1,8 @@
 //! Start and stop of a server, standalone or embedded.
 
+mod announce;
+mod sizes;
+
 use crate::world::JoinHandle;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -14,7 +17,7 @@ use punctual_store::{Now, Store, StoreOptions};
 
 use crate::acl::registry::Users;
 use crate::command::embedder::{self, EmbedderCommand};
-use crate::config::{Config, ConfigError, Settings};
+use crate::config::{Config, ConfigError};
 use crate::crash_report::CrashReporter;
 use crate::dispatch::from_file::FromFile;
 use crate::embedded::{CallError, Client, IdleClients};
@@ -24,7 +27,6 @@ use crate::log::{self, Logger, Role};
 use crate::memory::reclaim::Reclaim;
 use crate::net::listener::{FreePorts, Listener, open_tcp};
 use crate::net::mailbox::Mailbox;
-use crate::net::open_files::make_room_for;
 use crate::node::Shared;
 use crate::node::order::Order;
 use crate::persist::aof;
@@ -39,7 +41,9 @@ use crate::world::World;
 use crate::world::clock::Move;
 pub use crate::world::clock::MoveError;
 use crate::world::disk::Disk;
-use crate::world::process::{self, PidFile};
+use crate::world::process::PidFile;
+use announce::{announce, announce_ready};
+use sizes::{limit_clients, shard_count};
 
 /// The declaration of an own command: name, arity, flags, keys, documentation. Works like the rows
 /// of the server's own commands.
@@ -414,7 +418,8 @@ impl Server {
         if shared.replication.is_replica() {
             shared.mailboxes[0].order(Order::FollowPrimary);
         }
-        announce_ready(&server, tls_addr.is_some());
+        let (tcp, tls) = (server.addr.is_some(), tls_addr.is_some());
+        announce_ready(&server.shared.logger, tcp, tls, server.unix.as_deref());
         Ok(server)
     }
 
@@ -584,69 +589,4 @@ impl Drop for Server {
 
 fn instant(now: Now) -> SystemTime {
     UNIX_EPOCH + Duration::from_micros(now.micros())
-}
-
-/// Lowers `maxclients` to the number that the limit of open files allows.
-fn limit_clients(config: &mut Config, logger: &Logger) -> Result<(), StartError> {
-    let wanted = config.settings().max_clients;
-    let possible = make_room_for(&config.settings(), logger)?;
-    if possible < wanted {
-        let line = format!("maxclients {possible}\n");
-        config.load(line.as_bytes(), "the limit of open files")?;
-    }
-    Ok(())
-}
-
-fn announce_ready(server: &Server, tls: bool) {
-    let unix = server.unix.as_ref();
-    let unix = unix.map(|path| format!("unix {}", path.display()));
-    let tcp = server.addr.map(|_| "tcp".to_owned());
-    for socket in [tcp, tls.then(|| "tls".to_owned()), unix]
-        .into_iter()
-        .flatten()
-    {
-        log::notice!(server.shared.logger, "Ready to accept connections {socket}");
-    }
-}
-
-/// Logs the server's parameters and warnings.
-fn announce(shared: &Shared, settings: &Settings, port: u16) {
-    let logger = &shared.logger;
-    log::notice!(
-        logger,
-        "Running mode=standalone, port={port}, PID: {}, threads={}, shards={}.",
-        std::process::id(),
-        shared.mailboxes.len(),
-        shared.store.shards()
-    );
-    if port != 0
-        && let Some(most) = process::listen_backlog_max()
-        && most < settings.tcp_backlog
-    {
-        log::warning!(
-            logger,
-            "WARNING: The TCP backlog setting of {} cannot be enforced because /proc/sys/net/core/somaxconn is set to the \
-             lower value of {most}.",
-            settings.tcp_backlog
-        );
-    }
-    if shared.clock.is_virtual() {
-        log::warning!(
-            logger,
-            "The clock is virtual: time stands still until CLOCK ADVANCE or CLOCK SET."
-        );
-    }
-    shared.warn_of_base_format(settings);
-    log::notice!(logger, "Server initialized");
-}
-
-/// Returns the number of shards: the configured number, otherwise one shard for a single loop, or
-/// `PER_LOOP` for each of several loops, so that two commands rarely need the same lock.
-fn shard_count(settings: &Settings) -> usize {
-    const PER_LOOP: usize = 16;
-    match (settings.shards, settings.threads) {
-        (0, 0 | 1) => 1,
-        (0, threads) => (threads * PER_LOOP).next_power_of_two(),
-        (shards, _) => shards,
-    }
 }

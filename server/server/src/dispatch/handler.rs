@@ -77,12 +77,7 @@ impl Dispatcher<'_, '_> {
             return Err(Error::Bytes(text.into()));
         }
         let aside = self.chunks.as_mut();
-        value.write(&mut Reply::chunked(
-            out,
-            aside,
-            self.reply_max,
-            client.protocol,
-        ));
+        Reply::chunked(out, aside, self.reply_max, client.protocol).value(&value);
         Ok(())
     }
 }

@@ -1,8 +1,9 @@
 //! Handlers of commands that the embedding program adds to the server.
 //!
-//! Such a command runs as a script does: atomically, on an event loop's thread, with the permissions
-//! of its client. The commands that its handler calls make its changes, and go to the log of
-//! changes. Meanwhile the event loop, and every other command that needs the same shards, waits.
+//! Such a command runs as a script does: atomically, on an event loop's thread, with the
+//! permissions of its client. The handler changes the keyspace only by the commands that it calls,
+//! and these commands go to the log of changes. Meanwhile the event loop waits, and so does every
+//! other command that needs the same shards.
 
 use std::cell::Cell;
 use std::time::SystemTime;

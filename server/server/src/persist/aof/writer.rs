@@ -445,7 +445,7 @@ impl Writer {
     fn timestamp(&mut self) -> Option<Vec<u8>> {
         let second = self.shared.clock.now().read_ms() / 1000;
         let changed = std::mem::replace(&mut self.last_timestamp, second) != second;
-        changed.then(|| timestamp(second))
+        changed.then(|| format!("#TS:{second}\r\n").into_bytes())
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
@@ -539,13 +539,8 @@ impl Writer {
         let aof = &shared.durability.aof;
         if self.logged_at.is_none_or(|at| now - at >= LOG_INTERVAL) {
             self.logged_at = Some(now);
-            log::warning!(
-                shared.logger,
-                "{} {}: {}",
-                failure.what,
-                self.file.path.display(),
-                failure.error
-            );
+            let path = self.file.path.display();
+            log::warning!(shared.logger, "{} {path}: {}", failure.what, failure.error);
         }
         self.retry_at = Some(now + RETRY);
         self.loses_writes |= failure.loses_writes;
@@ -579,16 +574,10 @@ impl Writer {
     }
 }
 
-/// Returns the `#TS:` line for a Unix time in seconds, for `aof-timestamp-enabled`.
-pub(super) fn timestamp(second: u64) -> Vec<u8> {
-    format!("#TS:{second}\r\n").into_bytes()
-}
-
 fn failed_sync(error: io::Error) -> Failure {
     Failure {
-        what: "Fail to fsync the AOF file",
-        error,
         loses_writes: true,
+        ..failure("Fail to fsync the AOF file")(error)
     }
 }
 
@@ -603,8 +592,8 @@ fn failure(what: &'static str) -> impl FnOnce(io::Error) -> Failure {
 /// Returns the text of an error as Redis shows it, without the error number.
 fn reason(error: &io::Error) -> String {
     let text = error.to_string();
-    match text.find(" (os error") {
-        Some(at) => text[..at].to_owned(),
-        None => text,
-    }
+    text.split(" (os error")
+        .next()
+        .unwrap_or_default()
+        .to_owned()
 }
