@@ -276,7 +276,8 @@ impl Db {
         Some(*walk)
     }
 
-    /// Sets the uses of the key `id`, which a snapshot does not contain.
+    /// Sets the uses of the key `id`. Does not call a snapshot's walk, because a snapshot does not
+    /// contain uses.
     ///
     /// # Panics
     /// If the key was removed since `id` was found.

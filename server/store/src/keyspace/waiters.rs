@@ -55,7 +55,7 @@ const GROUP_GONE: Error =
     Error::fixed("NOGROUP the consumer group this client was blocked on no longer exists");
 
 impl WaitCondition {
-    /// Returns the outcome of the key's value `value`, or `None` if the command must go on waiting.
+    /// Returns the outcome of `value`, the value of a key, or `None` if the command must go on waiting.
     /// `has_entry_after` compares the IDs of [`WaitCondition::Entries`] that belong to the key with
     /// a stream.
     fn outcome(
