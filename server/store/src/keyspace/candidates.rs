@@ -88,8 +88,8 @@ impl Candidates {
         }
     }
 
-    /// Takes up to `count` keys to evict into `batch`, the best first. Returns false if no key was
-    /// found but another call may find one.
+    /// Takes up to `count` keys to evict into `batch`, the best first. If `batch` stays empty,
+    /// returns whether the search has ended; after false, another call may find a key.
     pub(crate) fn take(
         &mut self,
         dbs: &[Db],
@@ -235,8 +235,8 @@ impl Candidates {
         }
     }
 
-    /// Chooses a random database, with a probability in proportion to its number of evictable keys.
-    /// Returns `None` if no key may be evicted.
+    /// Chooses a random database, with a probability in proportion to its [`Db::evictable`] keys.
+    /// Returns `None` if no database has such keys.
     fn choose(&mut self, dbs: &[Db], volatile: bool) -> Option<usize> {
         let size = |db: &Db| db.evictable(volatile);
         let total: usize = dbs.iter().map(size).sum();
@@ -269,8 +269,8 @@ impl Candidates {
         }
     }
 
-    /// Appends up to `count` random keys, perhaps with duplicates. Returns false if there are
-    /// evictable keys but none was found.
+    /// Appends up to `count` random keys, perhaps with duplicates. Returns false if a database has
+    /// [`Db::evictable`] keys but no key was found.
     fn collect(&mut self, dbs: &[Db], volatile: bool, count: usize, batch: &mut Batch) -> bool {
         let Some(number) = self.choose(dbs, volatile) else {
             return true;

@@ -214,7 +214,7 @@ impl Rules {
             .filter(move |rule| rule.selects(db, class, key))
     }
 
-    /// Shards of the target streams, ascending.
+    /// Returns the shards of the target streams, ascending.
     pub(crate) fn shards(&self) -> &[usize] {
         &self.shards
     }
