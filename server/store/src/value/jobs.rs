@@ -8,7 +8,7 @@
 //! - A job is in the set of its state. A job that waits and has an expiry time is also in
 //!   `Jobs::expiring`. `Jobs::change` and [`Jobs::put`] keep both up to date.
 //! - *The record and the current time determine a job's state.* A waiting job becomes ready at its
-//!   due time. A lease that ends makes its job wait until [`Job::due_after`]. Neither is logged: a
+//!   due time. A lease that ends makes its job wait until [`Job::due_after`]. Neither change is logged: a
 //!   replica and a replay hold the same records, and compute the same states. Removals (expiry, the
 //!   end of KEEP and UNIQUE) and dead jobs are decided and logged by the primary.
 //! - Each lease has a new token, so the token of a lease that has ended matches no job.
@@ -199,8 +199,9 @@ impl Jobs {
         }
     }
 
-    /// Divides a range of Unix ms evenly into as many parts as `counts` has, and adds to each count
-    /// the number of delayed jobs that become due in its part. O(log jobs) for each part with jobs.
+    /// Divides a range of Unix ms evenly into as many parts as `counts` has elements, and adds to
+    /// each element the number of delayed jobs that become due in its part. O(log jobs) for each
+    /// part with jobs.
     pub fn spread(&self, range: Range<u64>, now: Now, counts: &mut [u64]) {
         self.sets[Set::Delayed as usize].spread(range, self.due(now), counts);
     }
@@ -260,7 +261,7 @@ impl Jobs {
     }
 
     /// Returns a number that was not used before as an ID or a token. Only a queue from a forged
-    /// payload reaches [`NUMBER_MAX`], which then repeats.
+    /// payload reaches [`NUMBER_MAX`], and then gets that number again.
     fn next_number(&mut self, now: Now) -> u64 {
         let next = self.last.saturating_add(1).max(now.micros());
         self.last = next.min(NUMBER_MAX);

@@ -460,7 +460,7 @@ mod tests {
             let mut again = Vec::new();
             read.write(&mut again);
             assert_eq!(again, out);
-            // A prefix without the whole head is not a job; with a shorter payload it is one.
+            // A prefix that cuts the head is not a job. A prefix that cuts the payload is a job.
             for len in 0..out.len() - details.payload.len() {
                 assert!(Job::read(&out[..len]).is_none(), "{len}");
             }
