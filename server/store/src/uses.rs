@@ -103,8 +103,7 @@ impl Uses {
         (before & ACCESS ^ ACCESS) | minutes(now) << 8 | (count + u32::from(more))
     }
 
-    /// Returns the decayed counter of a key with usage `uses`, or 0 if keys record their last
-    /// access.
+    /// Returns the decayed counter of a key with usage `uses`, or 0 if keys record no counter.
     pub fn count(self, uses: u32, now: Now) -> u32 {
         let Self::Count { decay_minutes, .. } = self else {
             return 0;

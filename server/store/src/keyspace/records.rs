@@ -2,9 +2,9 @@
 //! records.
 //!
 //! The index of a record stays the same while the key exists, unless compaction moves the record
-//! (`db/evict.rs`). The hash table and the timing wheel hold only this index. The record's *stamp* is the number of the last
-//! operation that filed an entry for it in the wheel; the wheel compares it with the entry's stamp
-//! to find out whether the entry is live.
+//! (`db/evict.rs`). The hash table and the timing wheel hold only this index, so expiry needs no
+//! hash. The record's *stamp* is the number of the last operation that filed an entry for it in the
+//! wheel; the wheel compares it with the entry's stamp to find out whether the entry is live.
 //!
 //! Memory per key with name and value in place: 56 bytes of record, about 6.7 bytes of hash table,
 //! and about 12.8 bytes of wheel entry if the key has a deadline. Longer names and values are in

@@ -161,8 +161,8 @@ impl Locked {
         self.waiting(|| self.shard.lock())
     }
 
-    /// Same as [`Locked::wait`], but waits at most this long for other turns. The wait for a step of
-    /// a snapshot's walk does not count.
+    /// Same as [`Locked::wait`], but waits at most this long for other turns. The wait for a step
+    /// of a snapshot's walk does not count.
     #[cold]
     pub(crate) fn wait_for(&self, patience: Duration) -> Option<OrderedGuard<'_, Shard>> {
         self.waiting(|| self.shard.try_lock_for(patience))

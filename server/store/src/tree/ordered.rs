@@ -88,8 +88,8 @@ impl<S: TreeSlot, const LEAF: usize, const FAN: usize> Tree<S, LEAF, FAN> {
         self.spread_parts(&edge, ranks, 0, counts);
     }
 
-    /// Adds the numbers of the slots of these ranks to `counts`. Halves `counts` until a half has no
-    /// slots or is one element. `first` is the number of the part that `counts[0]` counts.
+    /// Adds the numbers of the slots of these ranks to `counts`. Halves `counts` until a half has
+    /// no slots or is one element. `first` is the number of the part that `counts[0]` counts.
     fn spread_parts(
         &self,
         edge: &impl Fn(usize) -> u64,

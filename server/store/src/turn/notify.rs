@@ -61,8 +61,8 @@ impl Turn<'_> {
     /// Adds a rule from a snapshot's [`FIELD`](crate::keyspace::notify::FIELD). Locks every shard.
     ///
     /// # Errors
-    /// The text does not have the form of [`Store::notify_rules`](crate::Store::notify_rules), or it
-    /// names a database that does not exist.
+    /// The text does not have the form of [`Store::notify_rules`](crate::Store::notify_rules), or
+    /// it names a database that does not exist.
     pub fn restore_notify_rule(&mut self, text: &[u8]) -> Result<(), Error> {
         self.lock_all();
         self.store.restore_notify_rule(text)?;

@@ -2,8 +2,8 @@
 //! the list changes.
 //!
 //! [`UnwrittenPieces`] has the numbers of the unwritten pieces that have not changed, and copies of
-//! the unwritten pieces that have changed. Every change of a piece calls [`List::before_change`] first.
-//! An inserted or removed piece shifts the numbers of the pieces after it.
+//! the unwritten pieces that have changed. Every change of a piece calls [`List::before_change`]
+//! first. An inserted or removed piece shifts the numbers of the pieces after it.
 
 use punctual_rdb::{Encoder, Kind, Node, Nodes, Source};
 

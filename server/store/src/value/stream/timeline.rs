@@ -214,7 +214,7 @@ impl Timeline {
 
     /// Iterates over the entries that a reader may take over, in the order of their deliveries:
     /// entries whose lease has ended, and with `min_idle_ms` also entries that have been idle for
-    /// that long.
+    /// that long. Leaves out the entries that are due for the dead-letter stream.
     pub fn claimable(&self, now: Now, min_idle_ms: Option<u64>) -> impl Iterator<Item = Delivered> {
         let lease_ms = self.lease.as_ref().map(|lease| lease.ms);
         let lapsed = move |entry: &Delivered| {
