@@ -44,7 +44,8 @@ impl Stream {
     }
 
     /// Removes the oldest entries that are not referenced, within the bound and limit of `trim`.
-    /// Removes nothing if there are no groups. Returns the entries' IDs. O(visited entries · groups · log pending).
+    /// Removes nothing if there are no groups. Returns the entries' IDs. O(visited entries · groups
+    /// · log pending).
     pub fn trim_unreferenced(&mut self, trim: Trim) -> Vec<Id> {
         // Every group has read the entries up to this one. Some group has not read the later ones.
         let read = self.groups.values().map(|group| group.last_id).min();
