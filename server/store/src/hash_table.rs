@@ -347,8 +347,8 @@ impl HashTable {
         self.len += 1;
     }
 
-    /// Reserves room for `keys` keys if the table is empty, so that inserting them moves none.
-    /// O(keys).
+    /// Reserves room for `keys` keys if the table is empty, so that inserting these keys moves few
+    /// or none of them. O(keys).
     pub(crate) fn reserve(&mut self, keys: usize) {
         if self.len > 0 || keys <= PART_MAX {
             return;
