@@ -37,8 +37,8 @@ impl ByDeadline {
 }
 
 impl Db {
-    /// Returns the number of keys that may be evicted: all of them, or those with a deadline. O(log
-    /// timers).
+    /// Returns the number of keys, or of keys with a deadline, that are not timers. Queues of jobs
+    /// count, although they may not be evicted. O(log timers).
     pub(crate) fn evictable(&self, volatile: bool) -> usize {
         match volatile {
             true => self.with_deadline() - self.timers.armed(),

@@ -190,7 +190,7 @@ fn lru_and_lfu_find_the_worst_keys() {
         for n in 0..4_000u64 {
             store.advance(50);
             store.db = (n % 3) as usize;
-            // The later ones are used more often.
+            // Later keys are used more often.
             for _ in 0..(1 + n * 6 / 4_000) {
                 store.run(&format!("GET key:{n}"));
             }
