@@ -125,6 +125,11 @@ impl Db {
         if self.queues.remove(&old) {
             self.queues.insert(new);
         }
+        if let Some(local) = &mut self.local_keys
+            && local.remove(&(deadline, old))
+        {
+            local.insert((deadline, new));
+        }
         match self.records.get(new).map(|record| &record.value) {
             Some(Value::Hash(hash)) if hash.with_deadline() > 0 => {
                 let fields = hash.table().into_iter().flat_map(|table| table.fields());
