@@ -252,6 +252,30 @@ impl Builder {
         Ok(config)
     }
 
+    /// Gives the state of a server what the builder has for it.
+    fn share(&self, mut shared: Shared) -> Arc<Shared> {
+        let own = self.commands.iter();
+        shared.embedder_handlers = own
+            .map(|own| (own.row.name, Arc::clone(&own.handler)))
+            .collect();
+        shared.reclaim = self.reclaim;
+        shared.systemd = self.systemd.clone();
+        shared.is_program = self.writes_pid;
+        shared.durability.disk = self.disk.clone();
+        let bytes = shared.memory.used();
+        let startup_bytes = &shared.observed.startup_bytes;
+        startup_bytes.store(bytes, Ordering::Relaxed);
+        let shared = Arc::new(shared);
+        if let Some(starting) = &self.starting {
+            // A program starts only one server.
+            let _ = starting.set(Arc::clone(&shared));
+        }
+        if let Some(reporter) = &self.crashes {
+            reporter.attach(&shared);
+        }
+        shared
+    }
+
     /// Returns whether one of these options was given.
     fn names(&self, names: &[&str]) -> bool {
         self.options
@@ -346,28 +370,9 @@ impl Server {
             .filter(|_| builder.writes_pid)
             .and_then(|path| PidFile::write(path, &logger));
         let mut shared = Shared::new(world, names, handlers, config, store, mailboxes, logger);
-        let own = builder.commands.iter();
-        shared.embedder_handlers = own
-            .map(|own| (own.row.name, Arc::clone(&own.handler)))
-            .collect();
-        shared.reclaim = builder.reclaim;
-        shared.systemd = builder.systemd.clone();
         shared.clients.users = users;
         shared.tls = tls;
-        shared.is_program = builder.writes_pid;
-        shared.durability.disk = builder.disk.clone();
-        let shared = Arc::new(shared);
-        shared
-            .observed
-            .startup_bytes
-            .store(shared.memory.used(), Ordering::Relaxed);
-        if let Some(starting) = &builder.starting {
-            // A program starts only one server.
-            let _ = starting.set(Arc::clone(&shared));
-        }
-        if let Some(reporter) = &builder.crashes {
-            reporter.attach(&shared);
-        }
+        let shared = builder.share(shared);
         let must_load = if loads {
             load::begin_start(&shared)
                 .inspect_err(|error| log::warning!(shared.logger, "{error}"))?

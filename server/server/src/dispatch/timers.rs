@@ -4,8 +4,8 @@
 //! Ground rules: expiry returns the due timers and leaves them in the wheel, so a timer that cannot
 //! fire now is found again. To fire a timer, the turn pins the shards of the timer and of its
 //! command, and checks that the timer is still due. A timer whose user may not run the command is
-//! paused, and its command does not run. While another loop runs a script, no timer fires. A timer
-//! whose command runs a script counts as a running script, so other scripts wait for its end.
+//! paused, and its command does not run. While another loop runs a script, no timer fires, unless
+//! this loop's turn already holds every shard. A timer whose command runs a script counts as a running script, so other scripts wait for its end.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -104,7 +104,8 @@ pub(crate) fn fire_held(
 }
 
 impl Dispatcher<'_, '_> {
-    /// Fires a timer of one of the loop's shards, unless a script on another loop prevents that.
+    /// Fires a timer that is due, or that TIMER RUN names, unless a script on another loop prevents
+    /// that.
     pub(crate) fn fire(&mut self, due: &DueTimer, trigger: Trigger) -> Fired {
         let running = &self.shared.scripting.running;
         if self.shared.mailboxes.len() == 1 || self.turn.is_pinned() {
