@@ -172,8 +172,8 @@ impl<'a, 's> Dispatcher<'a, 's> {
             Ok(entry) => {
                 let may_lock = self.turn.may_lock;
                 let flow = self.run_entry(session, entry, args, out);
-                // Only this command, which may run beside a script, must not lock. The rest of the
-                // turn may lock.
+                // If this command had to run without locks, beside a script, the turn's next
+                // commands need not.
                 self.turn.may_lock = may_lock;
                 flow
             }

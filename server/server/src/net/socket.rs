@@ -54,7 +54,8 @@ impl Socket {
         Ok(net::send(fd, bytes, SendFlags::NOSIGNAL)?)
     }
 
-    /// Writes as many bytes from several buffers as the socket accepts.
+    /// Writes as many bytes from several buffers as the socket accepts; to a pipe at most the first
+    /// buffer.
     pub(crate) fn write_vectored(&mut self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
         let fd = match self {
             Self::Tcp(stream) => AsFd::as_fd(&*stream),

@@ -2,7 +2,7 @@
 //!
 //! Each event loop has its own counters and histograms, which only this loop increments; readers
 //! sum the counters of all loops. The slow log and LATENCY have a mutex each, which only slow
-//! commands and readers lock.
+//! commands, slow expiry and readers lock. The counts of errors by code have one mutex.
 
 pub(crate) mod command_latency;
 pub mod error_counts;

@@ -73,7 +73,7 @@ impl<S: Source> Commands<S> {
         }
     }
 
-    /// Returns the offset after the last command.
+    /// Returns the offset after the last command or `#` line.
     pub(super) fn offset(&self) -> u64 {
         self.offset
     }
