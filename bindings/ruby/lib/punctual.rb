@@ -2,7 +2,8 @@
 
 require_relative "punctual/version"
 
-# Timers, priority queues, Go's time API, timeouts, and a Redis-compatible server for tests.
+# Timers, priority queues, Go's time API and timeouts. The gem punctual-server adds a Redis-compatible
+# server for tests.
 #
 # All times and intervals are numbers of seconds.
 module Punctual
@@ -16,6 +17,11 @@ module Punctual
     rescue LoadError
       false
     end
+
+  # @return [Boolean] the value of {NATIVE}
+  def self.native?
+    NATIVE
+  end
 
   if NATIVE && NATIVE_VERSION != VERSION
     raise LoadError, "the native extension of punctual has version #{NATIVE_VERSION}, the gem has version #{VERSION}: " \
@@ -34,6 +40,7 @@ require_relative "punctual/timers/group"
 require_relative "punctual/timers/timer"
 require_relative "punctual/timers/interval"
 require_relative "punctual/timers/wait"
+require_relative "punctual/timers/events"
 require_relative "punctual/event_timers"
 require_relative "punctual/priority_queue"
 require_relative "punctual/time"

@@ -4,10 +4,6 @@ require_relative "test_helper"
 require "socket"
 
 class ServerTest < Minitest::Test
-  def setup
-    skip "needs the native extension" unless Punctual::NATIVE
-  end
-
   # Sends one command, in words, and returns the first line of the reply.
   def ask(server, *words)
     TCPSocket.open(server.host, server.port) do |socket|
