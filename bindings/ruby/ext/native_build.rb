@@ -21,7 +21,7 @@ class NativeBuild
   def write
     obstacle = self.obstacle
     if obstacle
-      warn warning(obstacle) unless chosen?
+      shout(warning(obstacle)) unless chosen?
       abort unless @fallback
     end
     File.write("Makefile", obstacle ? idle : building)
@@ -55,6 +55,14 @@ class NativeBuild
       end
     line = "*" * 80
     [line, *text.map { |one| "* #{one}" }, line].join("\n")
+  end
+
+  # RubyGems hides the output of an installation that succeeds, so the text also goes to the terminal.
+  def shout(text)
+    warn text
+    File.write("/dev/tty", "#{text}\n") if @fallback
+  rescue SystemCallError
+    nil # there is no terminal
   end
 
   def idle

@@ -14,7 +14,11 @@ module Punctual
     begin
       %w[1 true yes].include?(pure) ? false : require("punctual/punctual")
       !%w[1 true yes].include?(pure)
-    rescue LoadError
+    rescue LoadError => e
+      if RUBY_ENGINE == "ruby"
+        warn "punctual: no native extension (#{e.message}): pure Ruby is several times slower. Install the gem again, with " \
+             "Rust and libclang, or choose pure Ruby with PUNCTUAL_PURE=1, which ends this warning"
+      end
       false
     end
 

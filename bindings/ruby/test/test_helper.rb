@@ -24,8 +24,8 @@ module PunctualTest
   end
 
   # Runs a program in a separate process. Returns its output and its status.
-  def self.run(program)
-    output = IO.popen([RbConfig.ruby, "-W1", *includes, "-e", program, { err: %i[child out] }], &:read)
+  def self.run(program, environment = {})
+    output = IO.popen([environment, RbConfig.ruby, "-W1", *includes, "-e", program, { err: %i[child out] }], &:read)
     [output, $?]
   end
 
