@@ -57,7 +57,8 @@ class NativeBuild
     [line, *text.map { |one| "* #{one}" }, line].join("\n")
   end
 
-  # RubyGems hides the output of an installation that succeeds, so the text also goes to the terminal.
+  # RubyGems hides the output of an installation that succeeds, so the text also goes to the
+  # terminal.
   def shout(text)
     warn text
     File.write("/dev/tty", "#{text}\n") if @fallback

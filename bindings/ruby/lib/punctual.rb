@@ -2,8 +2,8 @@
 
 require_relative "punctual/version"
 
-# Timers, priority queues, Go's time API and timeouts. The gem punctual-server adds a Redis-compatible
-# server for tests.
+# Timers, priority queues, Go's time API and timeouts. The gem punctual-server adds a
+# Redis-compatible server for tests.
 #
 # All times and intervals are numbers of seconds.
 module Punctual

@@ -117,8 +117,8 @@ module Punctual
       ::Process.clock_gettime(::Process::CLOCK_MONOTONIC)
     end
 
-    # Fires all due timers in the order of their times, and also the timers that their blocks schedule
-    # for `now` or earlier. If a block raises, the other due timers stay armed and fire at the
+    # Fires all due timers in the order of their times, and also the timers that their blocks
+    # schedule for `now` or earlier. If a block raises, the other due timers stay armed and fire at the
     # next call.
     #
     # @return [nil]

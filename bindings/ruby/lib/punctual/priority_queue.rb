@@ -94,8 +94,8 @@ module Punctual
     end
 
     # @!method to_a
-    #   @return [Array<Array(Object, Object)>] all values and their scores, in the order of the heap's
-    #     array: only the first one has a defined place
+    #   @return [Array<Array(Object, Object)>] all values and their scores, in the order of the
+    #     heap's array: only the first one has a defined place
 
     alias enq push
     alias first peek

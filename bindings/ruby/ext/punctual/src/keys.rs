@@ -184,8 +184,7 @@ pub(crate) fn settle(
             break;
         }
         let (mut least, mut place) = (keys[first], first);
-        for child in first + 1..last {
-            let other = keys[child];
+        for (child, &other) in (first + 1..).zip(&keys[first + 1..last]) {
             let less = other < least;
             place = select_unpredictable(less, child, place);
             least = select_unpredictable(less, other, least);
