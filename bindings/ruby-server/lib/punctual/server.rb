@@ -12,6 +12,7 @@ if Punctual::NATIVE_SERVER_VERSION != Punctual::VERSION
                    "punctual has version #{Punctual::VERSION}: install both again"
 end
 
+# The gem punctual, to which the gem punctual-server adds the server.
 module Punctual
   # A Redis-compatible server in this process, on its own threads. Any Redis client can connect to
   # it.

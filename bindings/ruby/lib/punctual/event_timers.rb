@@ -118,8 +118,8 @@ module Punctual
     end
 
     # Fires all due timers in the order of their times, and also the timers that their blocks
-    # schedule for `now` or earlier. If a block raises, the other due timers stay armed and fire at the
-    # next call.
+    # schedule for `now` or earlier. If a block raises, the other due timers stay armed and fire at
+    # the next call.
     #
     # @return [nil]
     def fire(now = self.now)

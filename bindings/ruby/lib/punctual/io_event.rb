@@ -7,6 +7,7 @@ rescue LoadError
   # Without the gem io-event, only its timers are defined.
 end
 
+# Ruby's class, in which the gem io-event has its module.
 class IO
   # The gem io-event's module.
   module Event

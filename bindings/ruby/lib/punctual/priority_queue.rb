@@ -161,6 +161,7 @@ module Punctual
 
     # The methods of {Map}.
     module Keyed
+      # (see PriorityQueue#initialize)
       def initialize(**options, &block)
         super
         @index = {}
