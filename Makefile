@@ -31,7 +31,7 @@ test-c: ## test only the C and C++ bindings, as in `make test`
 test-page: ## test the page of metrics-port in a headless Chromium; seconds (ARGS=--picture renews the README's picture)
 	@scripts/test-page $(ARGS)
 
-test-ruby: ## test only the Ruby gem, with its extension and in pure Ruby
+test-ruby: ## test only the Ruby gems, with their extensions, in pure Ruby and on JRuby
 	@scripts/test-ruby
 
 programs: ## run real programs (queues, locks, limiters, clients) on redis-server and Punctual (ARGS=--quick: a few; ARGS=--help)

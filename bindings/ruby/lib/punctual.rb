@@ -2,7 +2,8 @@
 
 require_relative "punctual/version"
 
-# Timers, priority queues, Go's time API, timeouts, and a Redis-compatible server for tests.
+# Timers, priority queues, Go's time API and timeouts. The gem punctual-server adds a
+# Redis-compatible server for tests.
 #
 # All times and intervals are numbers of seconds.
 module Punctual
@@ -13,9 +14,18 @@ module Punctual
     begin
       %w[1 true yes].include?(pure) ? false : require("punctual/punctual")
       !%w[1 true yes].include?(pure)
-    rescue LoadError
+    rescue LoadError => e
+      if RUBY_ENGINE == "ruby"
+        warn "punctual: no native extension (#{e.message}): pure Ruby is several times slower. Install the gem again, with " \
+             "Rust and libclang, or choose pure Ruby with PUNCTUAL_PURE=1, which ends this warning"
+      end
       false
     end
+
+  # @return [Boolean] the value of {NATIVE}
+  def self.native?
+    NATIVE
+  end
 
   if NATIVE && NATIVE_VERSION != VERSION
     raise LoadError, "the native extension of punctual has version #{NATIVE_VERSION}, the gem has version #{VERSION}: " \
@@ -34,6 +44,7 @@ require_relative "punctual/timers/group"
 require_relative "punctual/timers/timer"
 require_relative "punctual/timers/interval"
 require_relative "punctual/timers/wait"
+require_relative "punctual/timers/events"
 require_relative "punctual/event_timers"
 require_relative "punctual/priority_queue"
 require_relative "punctual/time"

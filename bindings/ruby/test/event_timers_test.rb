@@ -43,12 +43,27 @@ class EventTimersTest < Minitest::Test
     assert_operator one, :<, two
   end
 
-  def test_what_a_block_schedules_for_the_past_fires_next_time
-    @timers.schedule(1, ->(_) { @timers.schedule(0, ->(_) { @log << 1 }) })
+  def test_what_a_block_schedules_for_the_past_fires_at_once
+    @timers.schedule(1, lambda do |_|
+      @timers.schedule(0, ->(now) { @log << [0, now] })
+      @timers.schedule(6, ->(now) { @log << [6, now] })
+    end)
+    @timers.schedule(2, ->(now) { @log << [2, now] })
     @timers.fire(5)
-    assert_empty @log
+    assert_equal [[0, 5], [2, 5]], @log
     @timers.fire(6)
-    assert_equal [1], @log
+    assert_equal [6, 6], @log.last
+  end
+
+  def test_stands_in_for_io_event
+    program = <<~'RUBY'
+      require "punctual/io_event"
+      timers = IO::Event::Timers.new
+      timers.schedule(1, ->(now) { print now })
+      timers.fire(2)
+    RUBY
+    output, status = PunctualTest.run(program)
+    assert_equal ["2", true], [output, status.success?]
   end
 
   def test_an_exception_loses_no_other_timer
@@ -81,7 +96,7 @@ class EventTimersTest < Minitest::Test
         time = now + (random.rand(200) / 8.0)
         model[id] = [time, id, @timers.schedule(time, ->(_) { fired << id })]
       when 5..7
-        id = model.keys.sample(random:)
+        id = model.keys.sample(random: random)
         model.delete(id)[2].cancel! if id
       else
         now += random.rand(50) / 8.0

@@ -14,7 +14,8 @@ class PriorityQueueMapTest < Minitest::Test
     assert_equal [3, 1, 4, nil], [@map["a"], @map.score("b"), @map[4], @map["c"]]
     assert_equal [true, false], [@map.scored?("a"), @map.scored?("c")]
     assert_equal 9, @map.rescore("b", 9)
-    assert_raises(KeyError) { @map.rescore("c", 1) }
+    assert_equal [1, 2], [@map.rescore("c", 1), @map.update("c", 2)]
+    assert_equal [2, 2], [@map["c"], @map.delete("c")]
     assert_equal 3, @map.delete("a")
     assert_nil @map.delete("a")
     assert_equal [[4, 4], ["b", 9], nil], [@map.pop_with_score, @map.pop_with_score, @map.pop]
@@ -63,7 +64,7 @@ class PriorityQueueMapTest < Minitest::Test
   end
 
   def test_random_operations_against_a_model
-    [-> { _1 }, -> { format("%02d", _1) }].each do |score_of|
+    [->(n) { n }, ->(n) { format("%02d", n) }].each do |score_of|
       seed = PunctualTest.seed
       random = Random.new(seed)
       model = {}

@@ -13,8 +13,8 @@ class PriorityQueueTest < Minitest::Test
     end
   end
 
-  def queue(...)
-    Punctual::PriorityQueue.new(...)
+  def queue(**options, &block)
+    Punctual::PriorityQueue.new(**options, &block)
   end
 
   def test_pops_in_order_and_equal_scores_as_pushed
@@ -80,14 +80,14 @@ class PriorityQueueTest < Minitest::Test
 
   def test_every_d
     [2, 3, 4, 5, 8, 128].each do |d|
-      q = queue(d:, capacity: 10)
+      q = queue(d: d, capacity: 10)
       assert_equal d, q.d
       scores = (1..500).to_a.shuffle(random: Random.new(d))
       scores.each { |score| q << score }
       assert_equal scores.sort, q.each_pop.to_a
     end
-    [1, 0, -1, 129, 2.5, nil, 2**70].each { |d| assert_raises(ArgumentError) { queue(d:) } }
-    [-1, 1.5, 2**40].each { |capacity| assert_raises(ArgumentError) { queue(capacity:) } }
+    [1, 0, -1, 129, 2.5, nil, 2**70].each { |d| assert_raises(ArgumentError) { queue(d: d) } }
+    [-1, 1.5, 2**40].each { |capacity| assert_raises(ArgumentError) { queue(capacity: capacity) } }
   end
 
   def test_dup_is_independent
@@ -121,7 +121,9 @@ class PriorityQueueTest < Minitest::Test
 
   # A score that cannot be compared with any object.
   class BasicObjectScore
-    def <=>(_other) = nil
+    def <=>(_other)
+      nil
+    end
   end
 
   def test_a_comparison_that_raises_changes_nothing
@@ -208,7 +210,7 @@ class PriorityQueueTest < Minitest::Test
   end
 
   def test_random_operations_against_a_model
-    [-> { _1 }, -> { _1.to_f / 3 }, -> { Score.new(_1) }, -> { _1.even? ? _1 : _1 + 0.5 }].each do |score_of|
+    [->(n) { n }, ->(n) { n.to_f / 3 }, ->(n) { Score.new(n) }, ->(n) { n.even? ? n : n + 0.5 }].each do |score_of|
       seed = PunctualTest.seed
       random = Random.new(seed)
       q = queue(d: random.rand(2..6))

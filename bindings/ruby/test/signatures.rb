@@ -1,14 +1,16 @@
 # frozen_string_literal: true
 
-# Compares the names in sig/punctual.rbs with the gem: every public method has a signature, and
-# every signature has a method. If the gem rbs is installed, the file is also parsed and its types
-# are resolved.
+# Compares the names in the signature files with both gems: every public method has a signature, and
+# every signature has a method. If the gem rbs is installed, the files are also parsed and their
+# types are resolved.
 
 require "punctual"
+require "punctual/d_heap"
+require "punctual/server"
 
-# The classes and modules of the signature file, and their methods.
+# The classes and modules of the signature files, and their methods.
 class Signatures
-  FILE = File.expand_path("../sig/punctual.rbs", __dir__)
+  FILES = %w[../sig/punctual.rbs ../../ruby-server/sig/punctual-server.rbs].map { |path| File.expand_path(path, __dir__) }
   # Methods that need no signature in a class: most are inherited.
   HIDDEN = %i[initialize inspect freeze].freeze
   # Private API that other classes of the gem call.
@@ -22,7 +24,7 @@ class Signatures
   def self.read
     names = []
     methods = Hash.new { |hash, name| hash[name] = [] }
-    File.foreach(FILE) do |line|
+    FILES.flat_map { |file| File.readlines(file) }.each do |line|
       case line
       when /^\s*(?:class|module) (\w+)/ then names << $1
       when /^\s*interface/ then names << nil
@@ -59,7 +61,7 @@ begin
   environment = RBS::Environment.new
   loader = RBS::EnvironmentLoader.new
   %w[set].each { |library| loader.add(library:) }
-  loader.add(path: Pathname(Signatures::FILE))
+  Signatures::FILES.each { |file| loader.add(path: Pathname(file)) }
   loader.load(env: environment)
   environment.resolve_type_names
 rescue LoadError

@@ -13,10 +13,19 @@ module PunctualTest
     Integer(ENV.fetch("PUNCTUAL_SEED") { Random.new_seed % 1_000_000 })
   end
 
+  # @return [Array<String>] the folders from which programs in other processes load the gems
+  def self.libraries
+    @libraries ||= [File.expand_path("../lib", __dir__)]
+  end
+
+  # @return [Array<String>] options of `ruby`
+  def self.includes
+    libraries.map { |folder| "-I#{folder}" }
+  end
+
   # Runs a program in a separate process. Returns its output and its status.
-  def self.run(program)
-    lib = File.expand_path("../lib", __dir__)
-    output = IO.popen([RbConfig.ruby, "-W1", "-I#{lib}", "-e", program, { err: %i[child out] }], &:read)
+  def self.run(program, environment = {})
+    output = IO.popen([environment, RbConfig.ruby, "-W1", *includes, "-e", program, { err: %i[child out] }], &:read)
     [output, $?]
   end
 

@@ -25,6 +25,30 @@ class TimersTest < Minitest::Test
     assert_equal [1, 3, 2, 0], @log
   end
 
+  def test_fire_returns_the_result_of_the_block
+    assert_equal :done, @group.after(5) { :done }.fire
+    assert_equal :again, @group.every(5) { :again }.call(3)
+    assert_nil @group.fire(1e6)
+  end
+
+  def test_events_are_a_view_of_the_timers
+    events = @group.events
+    assert_nil events.first
+    late = events.schedule(7, ->(time) { @log << [7, time] })
+    early = events.schedule(2.5, ->(time) { @log << [2.5, time] })
+    timer = Punctual::Timers::Timer.new(@group, 5, false, 0) { @log << :timer }
+    assert_equal [3, 2.5, 2.5], [events.size, events.first.time, events.first.to_f]
+    assert_operator late, :>, early
+    late.cancel!
+    assert_equal [true, false, 2], [late.cancelled?, early.cancelled?, events.size]
+    events.fire(6)
+    assert_equal [[2.5, 6], :timer], @log
+    refute_predicate timer, :armed?
+    assert_equal :now, events.schedule(9, ->(_) { :now }).fire(1)
+    assert_equal 0, Punctual::Timers::Events.new.size
+    assert_match(/\A4\./, Punctual::Timers::VERSION)
+  end
+
   def test_a_lambda_gets_as_many_arguments_as_it_names
     @group.after(0, &-> { @log << 0 })
     @group.after(0, &->(_offset) { @log << 1 })

@@ -51,8 +51,8 @@ module Punctual
       end
 
       # Calls the block.
-      def call(...)
-        @block&.call(...)
+      def call(*arguments)
+        @block&.call(*arguments)
       end
 
       # Compares by time.
@@ -117,13 +117,13 @@ module Punctual
       ::Process.clock_gettime(::Process::CLOCK_MONOTONIC)
     end
 
-    # Fires all due timers in the order of their times. A timer that a block schedules for the past
-    # fires at the next call. If a block raises, the other due timers stay armed and fire at the
-    # next call.
+    # Fires all due timers in the order of their times, and also the timers that their blocks
+    # schedule for `now` or earlier. If a block raises, the other due timers stay armed and fire at
+    # the next call.
     #
     # @return [nil]
     def fire(now = self.now)
-      @schedule.fire(now) do |handle|
+      @schedule.fire_all(now) do |handle|
         handle.place = nil
         handle.call(now)
       end

@@ -90,8 +90,12 @@ module Punctual
         raise ArgumentError, "capacity: #{capacity.inspect} is not between 0 and 2^32"
       end
 
-      set_up(d, capacity, is_a?(Map), &block)
+      set_up(d, capacity, is_a?(Keyed), converts?, &block)
     end
+
+    # @!method to_a
+    #   @return [Array<Array(Object, Object)>] all values and their scores, in the order of the
+    #     heap's array: only the first one has a defined place
 
     alias enq push
     alias first peek
@@ -103,6 +107,7 @@ module Punctual
     # @param receiver [#<<] the object to which the values are appended
     # @return [#<<] the receiver
     def pop_all_below(limit, receiver = [])
+      limit = Float(limit) if converts? && !limit.is_a?(Integer)
       receiver << pop while !empty? && (peek_score <=> limit)&.negative?
       receiver
     end
@@ -112,7 +117,7 @@ module Punctual
     # @param with_scores [Boolean] also yields the scores
     # @return [nil, Enumerator]
     def each_pop(with_scores: false)
-      return to_enum(:each_pop, with_scores:) unless block_given?
+      return to_enum(:each_pop, with_scores: with_scores) unless block_given?
 
       until empty?
         if with_scores
@@ -152,7 +157,12 @@ module Punctual
     #   jobs["news"] = 1
     #   jobs.pop #=> "news"
     class Map < PriorityQueue
-      def initialize(d: DEFAULT_D, capacity: 0, &block)
+    end
+
+    # The methods of {Map}.
+    module Keyed
+      # (see PriorityQueue#initialize)
+      def initialize(**options, &block)
         super
         @index = {}
       end
@@ -199,16 +209,15 @@ module Punctual
         @index.key?(value)
       end
 
-      # Changes the score of a value.
+      # Changes the score of a value; adds the value if it is not in the queue.
       #
       # @return [Object] the score
-      # @raise [KeyError] if the value is not in the queue
       def rescore(value, score)
-        raise KeyError.new("not in the queue: #{value.inspect}", receiver: self, key: value) unless scored?(value)
-
         insert(score, value)
         score
       end
+
+      alias update rescore
 
       # Removes a value.
       #
@@ -278,7 +287,7 @@ module Punctual
         @scorer ? @scorer.call(value) : value
       end
 
-      def set_up(d, capacity, with_slots, &block)
+      def set_up(*, &block)
         @scorer = block
         super
       end
@@ -289,9 +298,21 @@ module Punctual
       end
     end
 
+    class Map
+      include Keyed
+    end
+
     alias deq pop
     alias shift pop
     alias next pop
     alias pop_below pop_lt
+    alias pop_all_lt pop_all_below
+
+    private
+
+    # True if scores that are no numbers are converted by `Float`.
+    def converts?
+      false
+    end
   end
 end

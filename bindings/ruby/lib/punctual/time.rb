@@ -67,8 +67,8 @@ module Punctual
       # moves only when it is advanced.
       #
       # @yieldparam clock [VirtualClock]
-      def virtual(&)
-        Clock.with_virtual(&)
+      def virtual(&block)
+        Clock.with_virtual(&block)
       end
     end
   end

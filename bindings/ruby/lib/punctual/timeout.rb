@@ -9,8 +9,8 @@ module Timeout
     undef_method :timeout
 
     # See {Punctual::Timeout.timeout}.
-    def timeout(...)
-      Punctual::Timeout.timeout(...)
+    def timeout(*arguments, &block)
+      Punctual::Timeout.timeout(*arguments, &block)
     end
   end
 
@@ -19,7 +19,7 @@ module Timeout
   private
 
   # For classes that include the module.
-  def timeout(...)
-    Punctual::Timeout.timeout(...)
+  def timeout(*arguments, &block)
+    Punctual::Timeout.timeout(*arguments, &block)
   end
 end

@@ -69,20 +69,3 @@ pub(crate) fn release<R, U: Fn() + Sync>(
         std::ptr::from_ref(unblock).cast_mut().cast(),
     )
 }
-
-/// Calls `function`, which must be short, without the interpreter's lock. Signals do not interrupt
-/// it.
-pub(crate) fn release_briefly<R>(ruby: &Ruby, function: impl FnOnce() -> R) -> R {
-    let mut function = Some(function);
-    loop {
-        let result = release(ruby, || function.take().map(|function| function()), &|| ());
-        // `None`: a signal arrived before the call. Ruby runs its handler when the caller returns
-        // to Ruby.
-        if let Some(Some(result)) = result {
-            return result;
-        }
-        if let Some(function) = function.take() {
-            return function();
-        }
-    }
-}

@@ -1,84 +1,67 @@
 //! A d-ary heap of Ruby values, in the order of scores, and of equal scores in the order of
 //! insertion.
 //!
-//! A *rank* is a number that sorts like the score (see `score`). Scores with ranks are compared as
-//! numbers. Other scores are compared by Ruby code, which may raise. So an operation has two steps:
-//! it finds the new place of the entry that moves, without a change of the heap; then it moves the
-//! entry to that place.
-//!
-//! A *place* is an index into the heap's array. A heap with *slots* numbers its entries and stores
-//! the place of each one, so that an entry can be removed or get another score.
+//! - A *key* is one number of 128 bits: the rank of the score (see `score`), the entry's order, and
+//!   its slot. Keys of numeric scores are compared as numbers and lie in one array, so an operation
+//!   follows no pointer and calls no Ruby code. With four children, the children of an entry fill
+//!   one cache line (`keys`).
+//! - A *slot* has the value and the score. An entry keeps its slot while its key moves in the heap,
+//!   so an operation reads one slot only.
+//! - A *place* is an index into the array of keys. A *tracked* heap stores the place of each slot,
+//!   so that an entry can be removed or get another score.
+//! - Scores that are not numbers are compared by Ruby code, which may raise. So such an operation
+//!   has two steps: it finds the new place of the entry that moves, without a change of the heap;
+//!   then it moves the entry to that place.
 
 use std::cmp::Ordering;
 
 use magnus::gc::{Compactor, Marker};
 use magnus::value::Opaque;
 use magnus::{Error, Ruby, Value};
-use punctual::queue::placed::{find_place, relocate};
+use punctual::queue::placed::{find_place, prefetch, relocate};
 
+use crate::keys::{self, Key, Keys};
 use crate::ractor::Shareable;
 use crate::score::{self, Kind};
 
-/// An entry of the heap.
+/// The value and the score of an entry. Both are nil in a free slot.
 #[derive(Clone, Copy)]
 pub(crate) struct Entry {
-    /// Upper half: the rank of the score. Lower half: the entry's order, a number that no other
-    /// entry has, so no two keys are equal.
-    key: u128,
     pub(crate) score: Opaque<Value>,
     pub(crate) value: Opaque<Value>,
 }
 
-impl Entry {
-    #[inline]
-    fn order(&self) -> u64 {
-        self.key as u64
-    }
-
-    #[inline]
-    fn slot(&self) -> u32 {
-        self.key as u32
-    }
-}
-
-#[inline]
-fn key(rank: i64, order: u64) -> u128 {
-    // With its highest bit inverted, a signed rank sorts as an unsigned number.
-    u128::from(rank as u64 ^ 1 << 63) << 64 | u128::from(order)
-}
-
-/// The places of entries, indexed by slot, and the free slots.
-#[derive(Clone, Default)]
-struct Slots {
-    places: Vec<u32>,
-    free: Vec<u32>,
-}
-
 #[derive(Clone)]
 pub(crate) struct Heap {
-    entries: Vec<Entry>,
+    keys: Keys,
+    /// The entries, indexed by slot.
+    slots: Vec<Entry>,
+    free: Vec<u32>,
+    /// The places of the entries of a tracked heap, indexed by slot.
+    places: Option<Vec<u32>>,
     d: usize,
     kind: Kind,
-    /// Number of insertions and changes of scores, from which the entries get their order.
-    orders: u64,
-    slots: Option<Slots>,
+    /// Number of insertions and changes of scores since the last `renumber`; entries get their
+    /// order from it.
+    orders: u32,
 }
 
 /// Maximum number of entries.
 pub(crate) const MAX_LEN: usize = u32::MAX as usize - 1;
-/// The heap keeps the memory of up to [`KEEP`] entries while entries are popped, and of up to
-/// [`KEEP_CLEARED`] entries in `clear`.
+/// The heap always keeps the memory of this many entries. It releases memory beyond that when less
+/// than a quarter is in use, in a pop or in `clear`.
 const KEEP: usize = 2048;
-const KEEP_CLEARED: usize = 32_768;
 
 impl Heap {
-    pub(crate) fn new(d: usize, capacity: usize, with_slots: bool) -> Self {
+    pub(crate) fn new(d: usize, capacity: usize, tracked: bool) -> Self {
         Heap {
-            entries: Vec::with_capacity(capacity),
+            keys: Keys::with_capacity(capacity),
+            slots: Vec::with_capacity(capacity),
+            free: Vec::new(),
+            places: tracked.then(Vec::new),
             d,
             kind: Kind::Integers,
             orders: 0,
-            slots: with_slots.then(Slots::default),
         }
     }
 
@@ -86,194 +69,305 @@ impl Heap {
         self.d
     }
 
+    #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.entries.len()
+        self.keys.len()
     }
 
-    pub(crate) fn kind(&self) -> Kind {
-        self.kind
+    #[inline]
+    pub(crate) fn is_numeric(&self) -> bool {
+        self.kind != Kind::Objects
     }
 
+    #[inline]
     pub(crate) fn first(&self) -> Option<&Entry> {
-        self.entries.first()
+        let key = self.keys.as_slice().first()?;
+        self.slots.get(key.slot() as usize)
     }
 
     pub(crate) fn at(&self, place: usize) -> &Entry {
-        &self.entries[place]
+        &self.slots[self.keys.as_slice()[place].slot() as usize]
     }
 
-    pub(crate) fn entries(&self) -> &[Entry] {
-        &self.entries
+    /// Returns the entries in the order of their places.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.keys
+            .as_slice()
+            .iter()
+            .map(|key| &self.slots[key.slot() as usize])
     }
 
     /// Returns the allocated memory in bytes.
     pub(crate) fn memory(&self) -> usize {
-        let slots = self.slots.as_ref().map_or(0, |slots| {
-            (slots.places.capacity() + slots.free.capacity()) * size_of::<u32>()
-        });
-        self.entries.capacity() * size_of::<Entry>() + slots
+        let places = self.places.as_ref().map_or(0, Vec::capacity);
+        self.keys.capacity() * size_of::<Key>()
+            + self.slots.capacity() * size_of::<Entry>()
+            + (self.free.capacity() + places) * size_of::<u32>()
     }
 
-    /// Returns the place of a slot's entry.
+    /// Returns the place of a slot's entry in a tracked heap.
     pub(crate) fn place(&self, slot: u32) -> Option<usize> {
-        let place = *self.slots.as_ref()?.places.get(slot as usize)? as usize;
-        let entry = self.entries.get(place)?;
-        (entry.slot() == slot).then_some(place)
+        let place = *self.places.as_ref()?.get(slot as usize)? as usize;
+        let key = self.keys.as_slice().get(place)?;
+        (key.slot() == slot).then_some(place)
+    }
+
+    /// Returns the rank of a number. Returns `None` if the score needs `admit`: it is NaN, no
+    /// number, or of another kind than the scores in the heap.
+    #[inline]
+    pub(crate) fn rank(&mut self, score: Value) -> Option<i64> {
+        if self.keys.is_empty() {
+            self.kind = Kind::of(score);
+        }
+        if self.is_numeric() {
+            self.kind.rank(score)
+        } else {
+            None
+        }
     }
 
     /// Prepares the heap for a new score, and returns the score's rank. May give the entries other
     /// ranks, in the same order.
-    #[inline]
+    #[cold]
     pub(crate) fn admit(&mut self, ruby: &Ruby, score: Value) -> i64 {
-        if self.entries.is_empty() {
+        if self.keys.is_empty() {
             self.kind = Kind::of(score);
         }
-        match self.kind.rank(score) {
-            Some(rank) => rank,
-            None => self.widen(ruby, score),
+        if let Some(rank) = self.kind.rank(score) {
+            return rank;
         }
-    }
-
-    /// Changes the kind of scores until every score, including the new one, has a rank.
-    #[cold]
-    fn widen(&mut self, ruby: &Ruby, score: Value) -> i64 {
         loop {
             self.kind = self.kind.wider();
             let Some(rank) = self.kind.rank(score) else {
                 continue;
             };
             let ranks: Option<Vec<i64>> = self
-                .entries
-                .iter()
+                .entries()
                 .map(|entry| self.kind.rank(ruby.get_inner(entry.score)))
                 .collect();
             let Some(ranks) = ranks else {
                 continue;
             };
-            for (entry, rank) in self.entries.iter_mut().zip(ranks) {
-                entry.key = key(rank, entry.order());
+            for (key, rank) in self.keys.as_mut_slice().iter_mut().zip(ranks) {
+                *key = Key::new(rank, key.order(), key.slot());
             }
             return rank;
         }
     }
 
-    /// Adds an entry at the place `to`. Returns its slot; the result means nothing in a heap
-    /// without slots.
+    /// Adds an entry with a numeric score. Returns its slot. O(log n).
     #[inline]
-    pub(crate) fn push(&mut self, rank: i64, score: Value, value: Value, to: usize) -> u32 {
-        let order = self.next_order(None);
+    pub(crate) fn push(&mut self, rank: i64, score: Value, value: Value) -> u32 {
+        let key = self.append(rank, score, value);
+        self.rise(self.keys.len() - 1, key);
+        key.slot()
+    }
+
+    /// Adds an entry at the place `to`. Returns its slot. O(log n).
+    pub(crate) fn push_at(&mut self, rank: i64, score: Value, value: Value, to: usize) -> u32 {
+        let key = self.append(rank, score, value);
+        self.relocate(self.keys.len() - 1, to);
+        key.slot()
+    }
+
+    #[inline]
+    fn append(&mut self, rank: i64, score: Value, value: Value) -> Key {
         let entry = Entry {
-            key: key(rank, order),
             score: score.into(),
             value: value.into(),
         };
-        self.entries.push(entry);
-        self.relocate(self.len() - 1, to);
-        entry.slot()
+        let slot = if let Some(slot) = self.free.pop() {
+            self.slots[slot as usize] = entry;
+            slot
+        } else {
+            self.slots.push(entry);
+            if let Some(places) = &mut self.places {
+                places.push(u32::MAX);
+            }
+            (self.slots.len() - 1) as u32
+        };
+        let key = Key::new(rank, self.next_order(), slot);
+        self.keys.push(key);
+        key
+    }
+
+    /// Removes the entry at `place`, in a heap of numeric scores. O(log n).
+    #[inline]
+    pub(crate) fn remove(&mut self, place: usize, nil: Value) -> Entry {
+        let (entry, last) = self.take(place, nil);
+        if let Some(last) = last {
+            self.settle(place, last);
+        }
+        self.shrink();
+        // The next pop reads the slot of the new first entry.
+        if let Some(first) = self.first() {
+            prefetch(first);
+        }
+        entry
     }
 
     /// Removes the entry at `place`. The last entry fills the gap and moves on to the place `to`.
-    #[inline]
-    pub(crate) fn remove(&mut self, place: usize, to: usize) -> Entry {
-        let entry = self.take(place);
-        if place < self.len() {
+    pub(crate) fn remove_at(&mut self, place: usize, to: usize, nil: Value) -> Entry {
+        let (entry, last) = self.take(place, nil);
+        if let Some(last) = last {
+            self.keys.as_mut_slice()[place] = last;
             self.relocate(place, to);
         }
         self.shrink();
         entry
     }
 
+    /// Frees the slot of the entry at `place`, and takes the last key from the array. Returns the
+    /// entry, and the key unless it was the one at `place`.
     #[inline]
-    fn take(&mut self, place: usize) -> Entry {
-        let entry = self.entries.swap_remove(place);
-        if let Some(slots) = &mut self.slots {
-            slots.places[entry.slot() as usize] = u32::MAX;
-            slots.free.push(entry.slot());
+    fn take(&mut self, place: usize, nil: Value) -> (Entry, Option<Key>) {
+        let slot = self.keys.as_slice()[place].slot();
+        let nil = nil.into();
+        let free = Entry {
+            score: nil,
+            value: nil,
+        };
+        let entry = std::mem::replace(&mut self.slots[slot as usize], free);
+        self.free.push(slot);
+        if let Some(places) = &mut self.places {
+            places[slot as usize] = u32::MAX;
         }
-        entry
+        let last = self.keys.pop();
+        (entry, last.filter(|_| place < self.keys.len()))
     }
 
-    /// Changes the score of the entry at `place`, which moves to the place `to`.
-    pub(crate) fn rescore(&mut self, place: usize, rank: i64, score: Value, to: usize) {
-        let order = self.next_order(Some(self.entries[place].slot()));
-        self.entries[place].key = key(rank, order);
-        self.entries[place].score = score.into();
+    /// Changes the score of the entry at `place`, in a heap of numeric scores. O(log n).
+    pub(crate) fn rescore(&mut self, place: usize, rank: i64, score: Value) {
+        let key = self.with_score(place, rank, score);
+        self.settle(place, key);
+    }
+
+    /// Changes the score of the entry at `place`, which moves to the place `to`. O(log n).
+    pub(crate) fn rescore_at(&mut self, place: usize, rank: i64, score: Value, to: usize) {
+        let key = self.with_score(place, rank, score);
+        self.keys.as_mut_slice()[place] = key;
         self.relocate(place, to);
     }
 
-    pub(crate) fn clear(&mut self) {
-        self.entries.clear();
-        self.entries.shrink_to(KEEP_CLEARED);
-        self.kind = Kind::Integers;
-        if let Some(slots) = &mut self.slots {
-            *slots = Slots::default();
-        }
+    fn with_score(&mut self, place: usize, rank: i64, score: Value) -> Key {
+        let order = self.next_order();
+        let slot = self.keys.as_slice()[place].slot();
+        self.slots[slot as usize].score = score.into();
+        Key::new(rank, order, slot)
     }
 
-    /// Returns the order of a new entry, or of an entry that gets another score. In a heap with
-    /// slots its lower half is the slot.
-    #[inline]
-    fn next_order(&mut self, slot: Option<u32>) -> u64 {
-        self.orders += 1;
-        let Some(slots) = &mut self.slots else {
-            return self.orders;
+    pub(crate) fn clear(&mut self) {
+        // A queue that was full is often filled again, so its memory is kept until the next time.
+        let keep = if self.len() < self.keys.capacity() / 4 {
+            KEEP
+        } else {
+            usize::MAX
         };
-        let slot = slot.or_else(|| slots.free.pop()).unwrap_or_else(|| {
-            slots.places.push(u32::MAX);
-            (slots.places.len() - 1) as u32
-        });
-        if self.orders > u64::from(u32::MAX) {
+        self.keys.clear(keep);
+        self.slots.clear();
+        self.slots.shrink_to(keep);
+        self.free.clear();
+        self.free.shrink_to(keep);
+        if let Some(places) = &mut self.places {
+            *places = Vec::new();
+        }
+        self.kind = Kind::Integers;
+        self.orders = 0;
+    }
+
+    /// Returns the order of a new entry, or of an entry that gets another score.
+    #[inline]
+    fn next_order(&mut self) -> u32 {
+        if self.orders == u32::MAX {
             self.renumber();
         }
-        self.orders << 32 | u64::from(slot)
+        self.orders += 1;
+        self.orders
     }
 
-    /// Renumbers the entries of a heap with slots from 1, in the same order.
+    /// Renumbers the entries from 1, in the same order.
     #[cold]
     fn renumber(&mut self) {
-        let mut places: Vec<usize> = (0..self.entries.len()).collect();
-        places.sort_unstable_by_key(|&place| self.entries[place].order());
-        for (order, place) in (1_u64..).zip(places) {
-            let entry = &mut self.entries[place];
-            let rank = entry.key >> 64;
-            entry.key = rank << 64 | u128::from(order << 32 | u64::from(entry.slot()));
+        let mut places: Vec<usize> = (0..self.len()).collect();
+        let keys = self.keys.as_mut_slice();
+        places.sort_unstable_by_key(|&place| keys[place].order());
+        for (order, place) in (1_u32..).zip(places) {
+            keys[place] = keys[place].with_order(order);
         }
-        self.orders = self.entries.len() as u64 + 1;
+        self.orders = keys.len() as u32;
     }
 
     /// Releases memory when more than three quarters of it are unused.
     #[inline]
     fn shrink(&mut self) {
-        let capacity = self.entries.capacity();
-        if capacity > KEEP && self.entries.len() < capacity / 4 {
+        let capacity = self.keys.capacity();
+        if capacity > KEEP && self.keys.len() < capacity / 4 {
             self.give_back();
         }
     }
 
     #[cold]
     fn give_back(&mut self) {
-        self.entries.shrink_to(self.entries.len() * 2);
-        // Slots in use cannot move, so the slots are released only when all entries are gone.
-        if let Some(slots) = &mut self.slots
-            && self.entries.is_empty()
-        {
-            *slots = Slots::default();
+        self.keys.shrink_to(self.keys.len() * 2);
+        if let Some(places) = &mut self.places {
+            // The caller of a tracked heap knows the slots, so slots in use cannot move.
+            if self.keys.is_empty() {
+                *places = Vec::new();
+                self.slots = Vec::new();
+                self.free = Vec::new();
+            }
+            return;
         }
+        let mut slots = Vec::with_capacity(self.keys.len() * 2);
+        for key in self.keys.as_mut_slice() {
+            slots.push(self.slots[key.slot() as usize]);
+            *key = key.with_slot((slots.len() - 1) as u32);
+        }
+        self.slots = slots;
+        self.free = Vec::new();
     }
 
-    /// Moves the entry at `from` to `to`.
-    #[inline]
+    /// Moves the key at `from` to `to`.
     fn relocate(&mut self, from: usize, to: usize) {
-        let slots = &mut self.slots;
-        relocate(&mut self.entries, self.d, from, to, |entry, place| {
-            if let Some(slots) = slots {
-                slots.places[entry.slot() as usize] = place as u32;
+        let places = &mut self.places;
+        relocate(self.keys.as_mut_slice(), self.d, from, to, |key, place| {
+            if let Some(places) = places {
+                places[key.slot() as usize] = place as u32;
             }
         });
     }
 
+    /// Puts a key at `hole` or above it.
+    #[inline]
+    fn rise(&mut self, hole: usize, key: Key) {
+        let keys = self.keys.as_mut_slice();
+        match (&mut self.places, self.d) {
+            (None, 4) => keys::rise(keys, 4, 0, hole, key, |_, _| ()),
+            (None, d) => keys::rise(keys, d, 0, hole, key, |_, _| ()),
+            (Some(places), d) => keys::rise(keys, d, 0, hole, key, |key, place| {
+                places[key.slot() as usize] = place as u32;
+            }),
+        }
+    }
+
+    /// Puts a key at `hole`, above it or below it.
+    #[inline]
+    fn settle(&mut self, hole: usize, key: Key) {
+        let keys = self.keys.as_mut_slice();
+        match (&mut self.places, self.d) {
+            (None, 4) => keys::settle_4(keys, hole, key, |_, _| ()),
+            (None, d) => keys::settle(keys, d, hole, key, |_, _| ()),
+            (Some(places), 4) => keys::settle_4(keys, hole, key, |key, place| {
+                places[key.slot() as usize] = place as u32;
+            }),
+            (Some(places), d) => keys::settle(keys, d, hole, key, |key, place| {
+                places[key.slot() as usize] = place as u32;
+            }),
+        }
+    }
+
     pub(crate) fn mark(&self, marker: &Marker) {
-        for entry in &self.entries {
+        for entry in &self.slots {
             marker.mark_movable(entry.score);
             marker.mark_movable(entry.value);
         }
@@ -281,37 +375,32 @@ impl Heap {
 
     /// Updates references to moved objects. Keys stay: a moved score has the same rank.
     pub(crate) fn compact(&mut self, compactor: &Compactor) {
-        for entry in &mut self.entries {
+        for entry in &mut self.slots {
             entry.score = compactor.location(entry.score);
             entry.value = compactor.location(entry.value);
         }
     }
 }
 
-/// Finds the places of entries that move. Comparisons may run Ruby code, and the heap does not
-/// change meanwhile.
+/// Finds the places of entries whose scores are objects. Comparisons run Ruby code, and the heap
+/// does not change meanwhile.
 pub(crate) struct Finder<'a> {
     pub(crate) ruby: &'a Ruby,
     pub(crate) heap: &'a Shareable<Heap>,
 }
 
-/// The key and the score of an entry.
-type Ranked = (u128, Value);
+/// The order and the score of an entry.
+type Ranked = (u32, Value);
 
 impl Finder<'_> {
-    #[inline]
     fn entry(&self, place: usize) -> Ranked {
         self.heap.look(|heap| {
-            let entry = heap.at(place);
-            (entry.key, self.ruby.get_inner(entry.score))
+            let score = self.ruby.get_inner(heap.at(place).score);
+            (heap.keys.as_slice()[place].order(), score)
         })
     }
 
-    #[inline]
     fn is_before(&self, a: Ranked, b: Ranked) -> Result<bool, Error> {
-        if self.heap.look(Heap::kind) != Kind::Objects {
-            return Ok(a.0 < b.0);
-        }
         Ok(match score::compare(self.ruby, a.1, b.1)? {
             Ordering::Less => true,
             Ordering::Equal => a.0 < b.0,
@@ -320,14 +409,12 @@ impl Finder<'_> {
     }
 
     /// Returns the place that a new entry will have.
-    #[inline]
-    pub(crate) fn place_in(&self, rank: i64, score: Value) -> Result<usize, Error> {
+    pub(crate) fn place_in(&self, score: Value) -> Result<usize, Error> {
         let len = self.heap.look(Heap::len);
-        self.find((key(rank, u64::MAX), score), len, len)
+        self.find((u32::MAX, score), len, len)
     }
 
     /// Returns the place that the last entry will have after the removal of the entry at `place`.
-    #[inline]
     pub(crate) fn place_out(&self, place: usize) -> Result<usize, Error> {
         let last = self.heap.look(Heap::len) - 1;
         if place == last {
@@ -337,22 +424,17 @@ impl Finder<'_> {
     }
 
     /// Returns the place that the entry at `place` will have with another score.
-    pub(crate) fn place_from(&self, place: usize, rank: i64, score: Value) -> Result<usize, Error> {
+    pub(crate) fn place_from(&self, place: usize, score: Value) -> Result<usize, Error> {
         let len = self.heap.look(Heap::len);
-        self.find((key(rank, u64::MAX), score), place, len)
+        self.find((u32::MAX, score), place, len)
     }
 
     /// Returns the place that `entry`, inserted at `at`, will have among the first `len` entries.
-    #[inline]
     fn find(&self, entry: Ranked, at: usize, len: usize) -> Result<usize, Error> {
-        let is_before = |a: Option<usize>, b| {
+        let d = self.heap.look(Heap::d);
+        find_place(d, len, at, |a, b| {
             let a = a.map_or(entry, |place| self.entry(place));
             self.is_before(a, self.entry(b))
-        };
-        // With a constant of 4, the divisions in `find_place` are shifts.
-        match self.heap.look(Heap::d) {
-            4 => find_place(4, len, at, is_before),
-            d => find_place(d, len, at, is_before),
-        }
+        })
     }
 }

@@ -14,13 +14,13 @@ mod driver;
 mod fork;
 mod gvl;
 mod heap;
+mod keys;
 mod own;
 mod priority_queue;
 mod ractor;
 mod schedule;
 mod score;
 mod seconds;
-mod server;
 mod timers;
 
 use magnus::{Error, Module, Ruby};
@@ -33,6 +33,5 @@ fn init(ruby: &Ruby) -> Result<(), Error> {
     timers::define(ruby, punctual)?;
     priority_queue::define(ruby, punctual)?;
     driver::define(ruby, punctual)?;
-    server::define(ruby, punctual)?;
     punctual.const_set("NATIVE_VERSION", env!("CARGO_PKG_VERSION"))
 }

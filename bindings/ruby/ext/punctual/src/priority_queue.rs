@@ -6,7 +6,8 @@ use std::cmp::Ordering;
 use magnus::gc::{Compactor, Marker};
 use magnus::value::{Opaque, ReprValue};
 use magnus::{
-    Class, DataTypeFunctions, Error, Module, RModule, Ruby, TypedData, Value, block::Proc, method,
+    Class, DataTypeFunctions, Error, Module, RArray, RModule, Ruby, TypedData, Value, block::Proc,
+    method,
 };
 
 use crate::heap::{Entry, Finder, Heap, MAX_LEN};
@@ -30,6 +31,8 @@ pub(crate) struct PriorityQueue {
     scorer: Shareable<Option<Opaque<Value>>>,
     /// True while `<=>` runs for an operation: the heap must not change then.
     comparing: Shareable<bool>,
+    /// True if a score that is no number is converted by `Float`, as in the gem d_heap.
+    converts: Shareable<bool>,
 }
 
 impl Default for PriorityQueue {
@@ -38,6 +41,7 @@ impl Default for PriorityQueue {
             heap: Shareable::new(Heap::new(4, 0, false)),
             scorer: Shareable::new(None),
             comparing: Shareable::new(false),
+            converts: Shareable::new(false),
         }
     }
 }
@@ -78,9 +82,11 @@ impl PriorityQueue {
         rb_self: Own<Self>,
         d: usize,
         capacity: usize,
-        with_slots: bool,
+        tracked: bool,
+        converts: bool,
     ) -> Result<(), Error> {
         rb_self.check_changeable(ruby, rb_self)?;
+        rb_self.converts.change(|place| *place = converts);
         if ruby.block_given() {
             let block = ruby.block_proc()?.as_value();
             rb_self.scorer.change(|scorer| *scorer = Some(block.into()));
@@ -88,7 +94,7 @@ impl PriorityQueue {
         }
         rb_self
             .heap
-            .change(|heap| *heap = Heap::new(d, capacity, with_slots));
+            .change(|heap| *heap = Heap::new(d, capacity, tracked));
         Ok(())
     }
 
@@ -104,6 +110,8 @@ impl PriorityQueue {
             rb_self.stored(ruby.get_inner(entry.value));
         }
         rb_self.heap.change(|heap| *heap = copy);
+        let converts = other.converts.look(|converts| *converts);
+        rb_self.converts.change(|place| *place = converts);
         if let Some(scorer) = other.scorer.look(|scorer| *scorer) {
             rb_self.stored(ruby.get_inner(scorer));
             rb_self.scorer.change(|place| *place = Some(scorer));
@@ -149,10 +157,31 @@ impl PriorityQueue {
         }
     }
 
+    /// Adds an entry and returns its slot. A number needs no call of Ruby.
     #[inline]
     fn add(ruby: &Ruby, rb_self: Own<Self>, score: Value, value: Value) -> Result<u32, Error> {
         rb_self.check_changeable(ruby, rb_self)?;
-        score::check(ruby, score)?;
+        let slot = rb_self.heap.change(|heap| {
+            let rank = heap.rank(score)?;
+            (heap.len() < MAX_LEN).then(|| heap.push(rank, score, value))
+        });
+        let Some(slot) = slot else {
+            return Self::add_object(ruby, rb_self, score, value);
+        };
+        rb_self.stored(score);
+        rb_self.stored(value);
+        Ok(slot)
+    }
+
+    /// Adds an entry with any score.
+    #[cold]
+    fn add_object(
+        ruby: &Ruby,
+        rb_self: Own<Self>,
+        score: Value,
+        value: Value,
+    ) -> Result<u32, Error> {
+        let score = rb_self.checked(ruby, score)?;
         rb_self.check_changeable(ruby, rb_self)?;
         if rb_self.heap.look(Heap::len) >= MAX_LEN {
             return Err(Error::new(
@@ -161,13 +190,28 @@ impl PriorityQueue {
             ));
         }
         let rank = rb_self.heap.change(|heap| heap.admit(ruby, score));
-        let to = rb_self.find(ruby, |finder| finder.place_in(rank, score))?;
-        let slot = rb_self
-            .heap
-            .change(|heap| heap.push(rank, score, value, to));
+        let slot = if rb_self.heap.look(Heap::is_numeric) {
+            rb_self.heap.change(|heap| heap.push(rank, score, value))
+        } else {
+            let to = rb_self.find(ruby, |finder| finder.place_in(score))?;
+            rb_self
+                .heap
+                .change(|heap| heap.push_at(rank, score, value, to))
+        };
         rb_self.stored(score);
         rb_self.stored(value);
         Ok(slot)
+    }
+
+    /// Converts a score if the queue converts scores, and rejects a score that cannot be compared.
+    fn checked(&self, ruby: &Ruby, score: Value) -> Result<Value, Error> {
+        let score = if self.converts.look(|&converts| converts) {
+            score::to_float(ruby, score)?
+        } else {
+            score
+        };
+        score::check(ruby, score)?;
+        Ok(score)
     }
 
     fn push(ruby: &Ruby, rb_self: Own<Self>, args: &[Value]) -> Result<Own<Self>, Error> {
@@ -210,8 +254,13 @@ impl PriorityQueue {
         if place >= rb_self.heap.look(Heap::len) {
             return Ok(None);
         }
+        let nil = ruby.qnil().as_value();
+        if rb_self.heap.look(Heap::is_numeric) {
+            return Ok(Some(rb_self.heap.change(|heap| heap.remove(place, nil))));
+        }
         let to = rb_self.find(ruby, |finder| finder.place_out(place))?;
-        Ok(Some(rb_self.heap.change(|heap| heap.remove(place, to))))
+        let entry = rb_self.heap.change(|heap| heap.remove_at(place, to, nil));
+        Ok(Some(entry))
     }
 
     fn pop(ruby: &Ruby, rb_self: Own<Self>) -> Result<Option<Value>, Error> {
@@ -232,7 +281,7 @@ impl PriorityQueue {
         wanted: fn(Ordering) -> bool,
     ) -> Result<Option<Value>, Error> {
         rb_self.check_changeable(ruby, rb_self)?;
-        score::check(ruby, limit)?;
+        let limit = rb_self.checked(ruby, limit)?;
         let Some(score) = Self::peek_score(ruby, rb_self) else {
             return Ok(None);
         };
@@ -267,6 +316,21 @@ impl PriorityQueue {
 
     fn peek_score(ruby: &Ruby, rb_self: Own<Self>) -> Option<Value> {
         Self::first(ruby, rb_self).map(|(_, score)| score)
+    }
+
+    /// Returns all values and their scores, in the order of the heap's array.
+    fn to_a(ruby: &Ruby, rb_self: Own<Self>) -> Result<RArray, Error> {
+        let len = rb_self.heap.look(Heap::len);
+        let all = ruby.ary_new_capa(len);
+        // A finalizer may run while Ruby allocates, and change the queue.
+        for place in 0..len {
+            let entry = rb_self
+                .heap
+                .look(|heap| (place < heap.len()).then(|| *heap.at(place)));
+            let Some(entry) = entry else { break };
+            all.push((ruby.get_inner(entry.value), ruby.get_inner(entry.score)))?;
+        }
+        Ok(all)
     }
 
     fn clear(ruby: &Ruby, rb_self: Own<Self>) -> Result<Own<Self>, Error> {
@@ -304,16 +368,20 @@ impl PriorityQueue {
     /// Changes the score of a slot's entry: for `Map`.
     fn replace(ruby: &Ruby, rb_self: Own<Self>, slot: u32, score: Value) -> Result<(), Error> {
         rb_self.check_changeable(ruby, rb_self)?;
-        score::check(ruby, score)?;
+        let score = rb_self.checked(ruby, score)?;
         rb_self.check_changeable(ruby, rb_self)?;
         let Some(place) = rb_self.heap.look(|heap| heap.place(slot)) else {
             return Ok(());
         };
         let rank = rb_self.heap.change(|heap| heap.admit(ruby, score));
-        let to = rb_self.find(ruby, |finder| finder.place_from(place, rank, score))?;
-        rb_self
-            .heap
-            .change(|heap| heap.rescore(place, rank, score, to));
+        if rb_self.heap.look(Heap::is_numeric) {
+            rb_self.heap.change(|heap| heap.rescore(place, rank, score));
+        } else {
+            let to = rb_self.find(ruby, |finder| finder.place_from(place, score))?;
+            rb_self
+                .heap
+                .change(|heap| heap.rescore_at(place, rank, score, to));
+        }
         rb_self.stored(score);
         Ok(())
     }
@@ -329,7 +397,7 @@ impl PriorityQueue {
 pub(crate) fn define(ruby: &Ruby, punctual: RModule) -> Result<(), Error> {
     let class = punctual.define_class("PriorityQueue", ruby.class_object())?;
     class.define_alloc_func::<PriorityQueue>();
-    class.define_private_method("set_up", method!(PriorityQueue::set_up, 3))?;
+    class.define_private_method("set_up", method!(PriorityQueue::set_up, 4))?;
     class.define_private_method(
         "initialize_copy",
         method!(PriorityQueue::initialize_copy, 1),
@@ -348,6 +416,7 @@ pub(crate) fn define(ruby: &Ruby, punctual: RModule) -> Result<(), Error> {
     class.define_method("peek", method!(PriorityQueue::peek, 0))?;
     class.define_method("peek_score", method!(PriorityQueue::peek_score, 0))?;
     class.define_method("peek_with_score", method!(PriorityQueue::first, 0))?;
+    class.define_method("to_a", method!(PriorityQueue::to_a, 0))?;
     class.define_method("clear", method!(PriorityQueue::clear, 0))?;
     class.define_method("size", method!(PriorityQueue::len, 0))?;
     class.define_method("empty?", method!(PriorityQueue::is_empty, 0))?;

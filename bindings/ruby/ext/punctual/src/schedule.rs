@@ -11,12 +11,21 @@ use punctual::{TimerKey, Wheel};
 use crate::own::Own;
 use crate::seconds;
 
+/// When a timer fires that a callback arms for the past.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Past {
+    /// In the same call of `fire`.
+    SameTime,
+    /// In the next call, so that a callback cannot keep `fire` busy forever.
+    NextTime,
+}
+
 /// A wheel of Ruby objects that knows how to mark them.
 #[derive(Default)]
 pub(crate) struct Timers {
     wheel: RefCell<Wheel<Opaque<Value>>>,
-    /// The earliest tick of a new deadline. While timers fire, it is after the current tick, so
-    /// that a callback that arms a timer for the past does not keep `fire` busy forever.
+    /// The earliest tick of a new deadline. While timers fire under [`Past::NextTime`], it is after
+    /// the current tick.
     earliest: Cell<u64>,
     /// Estimated number of cancelled timers whose records are still in the wheel. New timers reuse
     /// the records.
@@ -79,10 +88,15 @@ impl Timers {
         &self,
         ruby: &Ruby,
         seconds: f64,
+        past: Past,
         mut each: impl FnMut(Value) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let now = seconds::reading(seconds);
-        let before = self.earliest.replace(now + 1);
+        let earliest = self.earliest.get();
+        let before = self.earliest.replace(match past {
+            Past::SameTime => earliest,
+            Past::NextTime => now + 1,
+        });
         let mut result = Ok(());
         while result.is_ok() {
             let Some(due) = self.wheel.borrow_mut().pop_due(now) else {
@@ -175,9 +189,9 @@ impl Schedule {
         rb_self.timers.first()
     }
 
-    fn fire(ruby: &Ruby, rb_self: Own<Self>, now: Value) -> Result<(), Error> {
+    fn fire_all(ruby: &Ruby, rb_self: Own<Self>, now: Value) -> Result<(), Error> {
         let now = seconds::parse(ruby, now, "the time")?;
-        rb_self.timers.fire(ruby, now, |object| {
+        rb_self.timers.fire(ruby, now, Past::SameTime, |object| {
             ruby.yield_value::<_, Value>(object).map(drop)
         })
     }
@@ -198,7 +212,7 @@ pub(crate) fn define(ruby: &Ruby, punctual: RModule) -> Result<(), Error> {
     class.define_method("remove", method!(Schedule::remove, 1))?;
     class.define_method("size", method!(Schedule::size, 0))?;
     class.define_method("first_time", method!(Schedule::first_time, 0))?;
-    class.define_method("fire", method!(Schedule::fire, 1))?;
+    class.define_method("fire_all", method!(Schedule::fire_all, 1))?;
     class.define_method("objects", method!(Schedule::objects, 0))?;
     class.define_method("clear", method!(Schedule::clear, 0))?;
     Ok(())

@@ -44,8 +44,8 @@ impl Kind {
         }
     }
 
-    /// Returns the score's rank, or `None` if the score is not of this kind. All objects have the
-    /// same rank.
+    /// Returns the score's rank, or `None` if the score is NaN or not of this kind. All objects
+    /// have the same rank.
     #[inline]
     pub(crate) fn rank(self, score: Value) -> Option<i64> {
         match self {
@@ -68,6 +68,9 @@ fn float_rank(score: Value) -> Option<i64> {
         }
         integer as f64
     };
+    if float.is_nan() {
+        return None;
+    }
     // Adding zero turns -0.0 into 0.0, which must have the same rank.
     let bits = (float + 0.0).to_bits() as i64;
     Some(bits ^ (((bits >> 63) as u64) >> 1) as i64)
@@ -90,6 +93,17 @@ pub(crate) fn check(ruby: &Ruby, score: Value) -> Result<(), Error> {
         return Ok(());
     }
     compare(ruby, score, score).map(drop)
+}
+
+/// Returns `Float(score)`, for a queue whose scores are numbers only.
+///
+/// # Errors
+/// The exception that `Float` raises.
+pub(crate) fn to_float(ruby: &Ruby, score: Value) -> Result<Value, Error> {
+    if Integer::from_value(score).is_some() || Float::from_value(score).is_some() {
+        return Ok(score);
+    }
+    ruby.module_kernel().funcall("Float", (score,))
 }
 
 /// Compares two scores by `<=>`.

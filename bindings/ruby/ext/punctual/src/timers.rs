@@ -13,7 +13,7 @@ use magnus::{
 use punctual::TimerKey;
 
 use crate::own::Own;
-use crate::schedule::Timers;
+use crate::schedule::{Past, Timers};
 use crate::seconds;
 
 #[derive(TypedData)]
@@ -80,10 +80,10 @@ impl Group {
 
     fn fire(ruby: &Ruby, rb_self: Own<Self>, args: &[Value]) -> Result<(), Error> {
         let offset = rb_self.offset_or(ruby, args)?;
-        rb_self.timers.fire(ruby, offset, |timer| {
+        rb_self.timers.fire(ruby, offset, Past::NextTime, |timer| {
             let timer = Own::<Timer>::try_convert(timer)?;
             timer.key.set(None);
-            Timer::run(ruby, timer, offset)
+            Timer::run(ruby, timer, offset).map(drop)
         })
     }
 
@@ -279,14 +279,14 @@ impl Timer {
         Self::arm_at(ruby, rb_self, offset)
     }
 
-    fn fire(ruby: &Ruby, rb_self: Own<Self>, args: &[Value]) -> Result<(), Error> {
+    fn fire(ruby: &Ruby, rb_self: Own<Self>, args: &[Value]) -> Result<Value, Error> {
         let offset = Self::group_of(ruby, rb_self)?.offset_or(ruby, args)?;
         Self::disarm(ruby, rb_self)?;
         Self::run(ruby, rb_self, offset)
     }
 
-    /// Calls the block. Arms a recurring timer for the next time first.
-    fn run(ruby: &Ruby, rb_self: Own<Self>, offset: f64) -> Result<(), Error> {
+    /// Calls the block and returns its result. Arms a recurring timer for the next time first.
+    fn run(ruby: &Ruby, rb_self: Own<Self>, offset: f64) -> Result<Value, Error> {
         let recurring = ruby.get_inner(rb_self.recurring.get());
         if recurring.to_bool() {
             let strict = magnus::Symbol::from_value(recurring)
@@ -301,13 +301,12 @@ impl Timer {
         // parameters.
         if block.is_lambda() {
             return match block.arity() {
-                0 => block.call::<_, Value>(()),
-                1 => block.call::<_, Value>((offset,)),
-                _ => block.call::<_, Value>((offset, rb_self)),
-            }
-            .map(drop);
+                0 => block.call(()),
+                1 => block.call((offset,)),
+                _ => block.call((offset, rb_self)),
+            };
         }
-        block.call::<_, Value>((offset, rb_self)).map(drop)
+        block.call((offset, rb_self))
     }
 
     fn offset(rb_self: Own<Self>) -> Option<f64> {

@@ -100,8 +100,13 @@ module Punctual
         raise unless lost?(e)
       end
 
-      def monotonic = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-      def job_of(thread) = @lock.synchronize { @running[thread] }
+      def monotonic
+        Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      end
+
+      def job_of(thread)
+        @lock.synchronize { @running[thread] }
+      end
 
       def work
         client = nil
@@ -123,7 +128,7 @@ module Punctual
       end
 
       def job(queue, id, token, attempt, due, payload)
-        Job.new(queue:, id:, token:, attempt:, due: ::Time.at(0, due, :millisecond), payload:)
+        Job.new(queue: queue, id: id, token: token, attempt: attempt, due: ::Time.at(0, due, :millisecond), payload: payload)
       end
 
       def perform(client, job)

@@ -39,13 +39,13 @@ module Punctual
 
     def pop_lt(limit)
       check_changeable
-      check_score(limit)
+      limit = check_score(limit)
       pop if !empty? && comparing { compare(@scores[0], limit) }.negative?
     end
 
     def pop_lte(limit)
       check_changeable
-      check_score(limit)
+      limit = check_score(limit)
       pop if !empty? && !comparing { compare(@scores[0], limit) }.positive?
     end
 
@@ -59,6 +59,10 @@ module Punctual
 
     def peek_with_score
       [@values[0], @scores[0]] unless empty?
+    end
+
+    def to_a
+      @values.zip(@scores)
     end
 
     def clear
@@ -89,12 +93,13 @@ module Punctual
 
     private
 
-    def set_up(d, _capacity, with_slots, &scorer)
+    def set_up(d, _capacity, tracked, converts, &scorer)
       @d = d
+      @converts = converts
       @scorer = scorer
       @order = 0
       @comparing = false
-      @slots = with_slots ? [] : nil
+      @slots = tracked ? [] : nil
       clear
     end
 
@@ -111,7 +116,7 @@ module Punctual
     # Adds an entry and returns its slot.
     def add(score, value)
       check_changeable
-      check_score(score)
+      score = check_score(score)
       @numeric &&= score.is_a?(Integer) || score.is_a?(Float)
       order = @order + 1
       place = comparing { place_up(size, score, order) }
@@ -153,7 +158,7 @@ module Punctual
 
     def replace(slot, score)
       check_changeable
-      check_score(score)
+      score = check_score(score)
       place = @places[slot]
       @numeric &&= score.is_a?(Integer) || score.is_a?(Float)
       order = @order + 1
@@ -288,11 +293,15 @@ module Punctual
       @scorer ? @scorer.call(value) : value
     end
 
+    # Returns the score, converted if the queue converts scores.
     def check_score(score)
-      return if score.is_a?(Integer)
+      return score if score.is_a?(Integer)
+
+      score = Float(score) if @converts
       raise ArgumentError, "the score is NaN, which has no place in an order" if score.is_a?(Float) && score.nan?
 
       compare(score, score)
+      score
     end
 
     def check_changeable

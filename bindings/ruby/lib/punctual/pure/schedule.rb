@@ -71,23 +71,20 @@ module Punctual
       @times[0]
     end
 
-    # Removes each due object and yields it, until the block raises. The other due objects stay.
-    def fire(now)
-      now = Seconds.parse(now, "the time")
-      # Objects with infinite deadlines never fire.
-      now = Float::MAX if now == Float::INFINITY
+    # Removes each due object and yields it, until the block raises. The other due objects stay. An
+    # object that the block adds for the past is yielded by the next call.
+    def fire(now, &block)
       before = @earliest
+      now = bounded(now)
       @earliest = now.next_float
-      recall unless @due.empty?
-      settle(now)
-      begin
-        while (object = take(now))
-          yield object
-        end
-      ensure
-        @earliest = before
-        recall unless @due.empty?
-      end
+      take_all(now, &block)
+    ensure
+      @earliest = before
+    end
+
+    # Does the same, but also yields objects that the block adds for the past.
+    def fire_all(now, &block)
+      take_all(bounded(now), &block)
     end
 
     # @return [Array] all objects, in no particular order
@@ -96,6 +93,23 @@ module Punctual
     end
 
     private
+
+    # Objects with infinite deadlines never fire.
+    def bounded(now)
+      now = Seconds.parse(now, "the time")
+      now == Float::INFINITY ? Float::MAX : now
+    end
+
+    def take_all(now)
+      recall unless @due.empty?
+      settle(now)
+      while (object = take(now))
+        yield object
+        settle unless @new_objects.empty?
+      end
+    ensure
+      recall unless @due.empty?
+    end
 
     # Moves new objects into the heap, and objects that are due at `now` into the list of due
     # objects.
@@ -122,7 +136,7 @@ module Punctual
       end
       times.clear
       objects.clear
-      return if due.size < 2
+      return if due.size < 2 || now == -Float::INFINITY
 
       due.sort! # by time, then by order, which is unique
       due.each_with_index { |(_, _, entry), place| entry.place = DUE + place }

@@ -12,12 +12,12 @@ module Punctual
         @origin = Process.clock_gettime(Process::CLOCK_MONOTONIC)
       end
 
-      def after(interval, &)
-        Timer.new(self, interval, false, &)
+      def after(interval, &block)
+        Timer.new(self, interval, false, &block)
       end
 
-      def every(interval, recur = true, &)
-        Timer.new(self, interval, recur, &)
+      def every(interval, recur = true, &block)
+        Timer.new(self, interval, recur, &block)
       end
 
       def wait_interval(offset = current_offset)
@@ -31,6 +31,7 @@ module Punctual
           timer.place = nil
           timer.__send__(:run, offset)
         end
+        nil
       end
 
       def current_offset
@@ -116,7 +117,7 @@ module Punctual
         nil
       end
 
-      # Calls the block. Arms a recurring timer for the next time first.
+      # Calls the block and returns its result. Arms a recurring timer for the next time first.
       def run(offset)
         if @recurring
           arm((@recurring == :strict ? @offset : offset) + @seconds)
@@ -134,7 +135,6 @@ module Punctual
         when 1 then @block.call(offset)
         else @block.call(offset, self)
         end
-        nil
       end
     end
   end

@@ -84,16 +84,15 @@ module Punctual
     # @raise [Error] if the time is over
     # @raise [ArgumentError] if `seconds` is negative or NaN
     # @raise [TypeError] if `klass` is not an exception class
-    def timeout(seconds, klass = nil, message = nil, &)
+    def timeout(seconds, klass = nil, message = nil, &block)
       return yield(seconds) if seconds.nil? || seconds.zero?
       raise ArgumentError, "a timeout must not be negative: #{seconds}" if seconds.negative?
 
       raise TypeError, "not an exception class: #{klass.inspect}" unless klass.nil? || klass.respond_to?(:exception)
 
       message ||= "execution expired"
-      if (scheduler = Fiber.current_scheduler) && scheduler.respond_to?(:timeout_after)
-        return scheduler.timeout_after(seconds, klass || Error, message, &)
-      end
+      scheduler = Fiber.current_scheduler if Fiber.respond_to?(:current_scheduler)
+      return scheduler.timeout_after(seconds, klass || Error, message, &block) if scheduler.respond_to?(:timeout_after)
 
       request = Request.new(klass, message)
       catch(request) do

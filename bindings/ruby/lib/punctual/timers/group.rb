@@ -8,6 +8,9 @@ module Punctual
   #
   # Arming, firing and cancelling a timer is O(1), and a cancelled timer is removed at once.
   module Timers
+    # The version of the gem timers whose API this is.
+    VERSION = "4.4.0"
+
     # Timers that one thread waits for and fires.
     #
     # Only one thread at a time may use a group. Its time, the *offset*, is the number of seconds
@@ -60,17 +63,17 @@ module Punctual
       # Calls the block now, without arguments, and again after `interval` seconds.
       #
       # @return [Timer]
-      def now_and_after(interval, &)
+      def now_and_after(interval, &block)
         yield
-        after(interval, &)
+        after(interval, &block)
       end
 
       # Calls the block now, without arguments, and then every `interval` seconds.
       #
       # @return [Timer]
-      def now_and_every(interval, recur = true, &)
+      def now_and_every(interval, recur = true, &block)
         yield
-        every(interval, recur, &)
+        every(interval, recur, &block)
       end
 
       # Waits for the next timer and fires all due timers.
@@ -104,6 +107,13 @@ module Punctual
       # Returns true if no timer is armed.
       def empty?
         size.zero?
+      end
+
+      # Returns a view of the timers as scheduled callbacks.
+      #
+      # @return [Events]
+      def events
+        @events ||= Events.new(self)
       end
 
       # Returns the armed timers.

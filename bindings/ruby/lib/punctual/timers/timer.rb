@@ -27,7 +27,7 @@ module Punctual
 
       # @!method fire(offset = group.current_offset)
       #   Calls the block now. A recurring timer is armed again; any other timer is disarmed.
-      #   @return [nil]
+      #   @return [Object] the result of the block
 
       # @!attribute [r] offset
       #   @return [Float] the group's time at which the timer is due, or at which it fired

@@ -8,9 +8,9 @@ module Punctual
       # block with nil forever.
       #
       # @param duration [Numeric, nil] the limit in seconds
-      def self.for(duration, &)
+      def self.for(duration, &block)
         if duration
-          new(duration).while_time_remaining(&)
+          new(duration).while_time_remaining(&block)
         else
           loop { yield nil }
         end

@@ -6,6 +6,7 @@
 
 pub use super::entry::Entry;
 pub use super::tracked::TrackedHeap;
+pub use crate::queue::prefetch::prefetch;
 
 use crate::TimerKey;
 use alloc::vec::Vec;

@@ -1,14 +1,25 @@
 # frozen_string_literal: true
 
-require_relative "../punctual"
+require "punctual"
+begin
+  require "punctual/punctual_server"
+rescue LoadError => e
+  raise LoadError, "the gem punctual-server has no native extension for this Ruby, install it again: #{e.message}"
+end
 
+if Punctual::NATIVE_SERVER_VERSION != Punctual::VERSION
+  raise LoadError, "the native extension of punctual-server has version #{Punctual::NATIVE_SERVER_VERSION}, the gem " \
+                   "punctual has version #{Punctual::VERSION}: install both again"
+end
+
+# The gem punctual, to which the gem punctual-server adds the server.
 module Punctual
   # A Redis-compatible server in this process, on its own threads. Any Redis client can connect to
   # it.
   #
   # The server's threads never run Ruby, so a client in this process may wait for the server without
   # a deadlock. The server saves and loads no snapshot without one of the options `dir`,
-  # `dbfilename` and `save`, and writes no log without `logfile`. It needs the native extension.
+  # `dbfilename` and `save`, and writes no log without `logfile`.
   #
   # A fork of this process may connect to the server, but only the process that started it can stop
   # or query it.
@@ -50,12 +61,7 @@ module Punctual
     #   `notify_keyspace_events: "Ex"`, `unixsocket: path`, `bind: ["127.0.0.1", "::1"]`. The
     #   default of `bind` is 127.0.0.1.
     # @raise [ArgumentError] if an option is unknown or has a wrong value
-    # @raise [NotImplementedError] in pure Ruby
     def initialize(port: 0, threads: 1, clock: :real, **options)
-      unless NATIVE
-        raise NotImplementedError, "Punctual::Server needs the native extension, which is not loaded (Punctual::NATIVE): " \
-                                   "install the gem on a machine with Rust, without PUNCTUAL_PURE"
-      end
       check_port(port)
       words = { "bind" => "127.0.0.1", "threads" => threads.to_s, "clock" => clock.to_s }
       options.each { |name, value| words[name.to_s.tr("_", "-").downcase] = text(name, value) }

@@ -4,7 +4,6 @@ require_relative "test_helper"
 
 class RSpecTest < Minitest::Test
   def test_tagged_examples_have_a_server_each
-    skip "needs the native extension" unless Punctual::NATIVE
     begin
       require "rspec/core/version"
     rescue LoadError

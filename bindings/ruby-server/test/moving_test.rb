@@ -20,7 +20,6 @@ class MovingTest < Minitest::Test
   RUBY
 
   def setup
-    skip "needs the native extension" unless Punctual::NATIVE
     @folder = Dir.mktmpdir
     File.write(File.join(@folder, "mail.rb"), MAIL)
   end
@@ -71,8 +70,7 @@ class MovingTest < Minitest::Test
   def info(redis) = redis.call("JOB", "INFO", "default").each_slice(2).to_h
 
   def start(program, environment = {})
-    lib = File.expand_path("../lib", __dir__)
-    spawn(environment, RbConfig.ruby, "-W0", "-I#{lib}", "-I#{@folder}", "-e", program, chdir: @folder)
+    spawn(environment, RbConfig.ruby, "-W0", *PunctualTest.includes, "-I#{@folder}", "-e", program, chdir: @folder)
   end
 
   def wait

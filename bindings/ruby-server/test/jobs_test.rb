@@ -8,7 +8,6 @@ class JobsTest < Minitest::Test
   PATIENCE = 60
 
   def setup
-    skip "needs the native extension" unless Punctual::NATIVE
     begin
       require "redis"
     rescue LoadError

@@ -102,7 +102,7 @@ impl NativeServer {
     }
 
     fn locked<R>(&self, ruby: &Ruby, f: impl FnOnce(&mut State) -> R) -> R {
-        gvl::release_briefly(ruby, || f(&mut self.state.lock()))
+        release_briefly(ruby, || f(&mut self.state.lock()))
     }
 
     fn check_own(&self, ruby: &Ruby) -> Result<(), Error> {
@@ -223,6 +223,23 @@ impl Failure {
                 }
                 Error::new(ruby.exception_runtime_error(), text)
             }
+        }
+    }
+}
+
+/// Calls `function`, which must be short, without the interpreter's lock. Signals do not interrupt
+/// it.
+fn release_briefly<R>(ruby: &Ruby, function: impl FnOnce() -> R) -> R {
+    let mut function = Some(function);
+    loop {
+        let result = gvl::release(ruby, || function.take().map(|function| function()), &|| ());
+        // `None`: a signal arrived before the call. Ruby runs its handler when the caller returns
+        // to Ruby.
+        if let Some(Some(result)) = result {
+            return result;
+        }
+        if let Some(function) = function.take() {
+            return function();
         }
     }
 }

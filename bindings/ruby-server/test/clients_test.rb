@@ -8,10 +8,6 @@ class ClientsTest < Minitest::Test
   include Punctual::MinitestHelper
   include PunctualTest::Needs
 
-  def setup
-    skip "needs the native extension" unless Punctual::NATIVE
-  end
-
   def test_ruby_redis
     need "redis"
     redis = Redis.new(url: punctual_server.url)

@@ -1,0 +1,8 @@
+# frozen_string_literal: true
+
+require_relative "test_helper"
+require_relative "../../ruby/test/readme_examples"
+
+class ReadmeTest < Minitest::Test
+  ReadmeExamples.define(self, File.expand_path("../README.md", __dir__))
+end

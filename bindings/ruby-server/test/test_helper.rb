@@ -1,0 +1,6 @@
+# frozen_string_literal: true
+
+require_relative "../../ruby/test/test_helper"
+require "punctual/server"
+
+PunctualTest.libraries << File.expand_path("../lib", __dir__)

@@ -1,0 +1,284 @@
+//! Which number of children is best for a heap of keys, and whether AVX2 helps to find the least
+//! child. `rake which_d` compiles and runs it; it has no dependencies.
+//!
+//! - `keys`: as the gem's heap. A key has 16 bytes: score, order and slot. Moves of conditions.
+//! - `scores`: an array of scores of 8 bytes and an array of values. Equal scores have no order.
+//! - `AVX2`: the same, and the least of four scores at a time by vector instructions. So this is an
+//!   upper bound of what AVX2 gains for the gem's heap, which also compares the order.
+//!
+//! Prints nanoseconds: the least of 25 short rounds in turns, because other programs only add time.
+
+use std::hint::{black_box, select_unpredictable};
+use std::time::Instant;
+
+/// A heap, as far as the comparison needs it.
+trait Heap {
+    fn push(&mut self, score: i64, value: u64);
+    fn pop(&mut self) -> u64;
+}
+
+/// Keys of 16 bytes, with `D` children per entry.
+#[derive(Default)]
+struct Keys<const D: usize> {
+    keys: Vec<u128>,
+    order: u32,
+}
+
+impl<const D: usize> Heap for Keys<D> {
+    fn push(&mut self, score: i64, value: u64) {
+        self.order += 1;
+        let low = u64::from(self.order) << 32 | value & 0xFFFF_FFFF;
+        let key = u128::from(score as u64 ^ 1 << 63) << 64 | u128::from(low);
+        self.keys.push(key);
+        rise::<D, _>(&mut self.keys, &mut (), 0, key, ());
+    }
+
+    fn pop(&mut self) -> u64 {
+        let first = self.keys[0] as u64;
+        let last = self.keys.pop().unwrap_or(0);
+        if !self.keys.is_empty() {
+            let mut at = 0;
+            while at * D + D < self.keys.len() {
+                let children = &self.keys[at * D + 1..at * D + 1 + D];
+                let (mut least, mut place) = (children[0], 0);
+                for (i, &child) in children.iter().enumerate().skip(1) {
+                    place = select_unpredictable(child < least, i, place);
+                    least = select_unpredictable(child < least, child, least);
+                }
+                self.keys[at] = least;
+                at = at * D + 1 + place;
+            }
+            let at = tail::<D, _>(&mut self.keys, &mut (), at);
+            self.keys[at] = last;
+            rise_from::<D, _>(&mut self.keys, &mut (), at, last, ());
+        }
+        first & 0xFFFF_FFFF
+    }
+}
+
+/// Scores and values in two arrays. `least` finds the least of `D` scores.
+struct Scores<const D: usize> {
+    scores: Vec<i64>,
+    values: Vec<u64>,
+    least: fn(&[i64; D]) -> usize,
+}
+
+impl<const D: usize> Heap for Scores<D> {
+    fn push(&mut self, score: i64, value: u64) {
+        self.scores.push(score);
+        self.values.push(value);
+        rise::<D, _>(&mut self.scores, &mut self.values, 0, score, value);
+    }
+
+    fn pop(&mut self) -> u64 {
+        let first = self.values[0];
+        let score = self.scores.pop().unwrap_or(0);
+        let value = self.values.pop().unwrap_or(0);
+        if !self.scores.is_empty() {
+            let mut at = 0;
+            while let Some(children) = self.scores.get(at * D + 1..).and_then(<[i64]>::first_chunk)
+            {
+                let child = at * D + 1 + (self.least)(children);
+                self.scores[at] = self.scores[child];
+                self.values[at] = self.values[child];
+                at = child;
+            }
+            let at = tail::<D, _>(&mut self.scores, &mut self.values, at);
+            self.scores[at] = score;
+            self.values[at] = value;
+            rise_from::<D, _>(&mut self.scores, &mut self.values, at, score, value);
+        }
+        first
+    }
+}
+
+fn least_by_moves<const D: usize>(scores: &[i64; D]) -> usize {
+    let (mut least, mut place) = (scores[0], 0);
+    for (i, &score) in scores.iter().enumerate().skip(1) {
+        place = select_unpredictable(score < least, i, place);
+        least = select_unpredictable(score < least, score, least);
+    }
+    place
+}
+
+#[cfg(target_arch = "x86_64")]
+fn least_by_avx2<const D: usize>(scores: &[i64; D]) -> usize {
+    use std::arch::x86_64::*;
+    #[target_feature(enable = "avx2")]
+    fn least<const D: usize>(scores: &[i64; D]) -> usize {
+        // SAFETY: the loads stay within the array, whose length is at least 4.
+        let load = |at: usize| unsafe { _mm256_loadu_si256(scores.as_ptr().add(at).cast()) };
+        let min = |a, b| _mm256_blendv_epi8(a, b, _mm256_cmpgt_epi64(a, b));
+        let mut all = load(0);
+        let mut at = 4;
+        while at < D {
+            // The last load may overlap the one before it: that changes no minimum.
+            all = min(all, load(at.min(D - 4)));
+            at += 4;
+        }
+        all = min(all, _mm256_permute4x64_epi64::<0b01_00_11_10>(all));
+        all = min(all, _mm256_permute4x64_epi64::<0b10_11_00_01>(all));
+        let mut at = 0;
+        loop {
+            let from = at.min(D - 4);
+            let equal = _mm256_cmpeq_epi64(load(from), all);
+            let mask = _mm256_movemask_pd(_mm256_castsi256_pd(equal));
+            if mask != 0 || from == D - 4 {
+                return from + mask.trailing_zeros() as usize;
+            }
+            at += 4;
+        }
+    }
+    // SAFETY: `main` checks that the processor has AVX2.
+    unsafe { least(scores) }
+}
+
+/// What moves with a score.
+trait Beside {
+    type Item: Copy;
+    fn copy(&mut self, from: usize, to: usize);
+    fn set(&mut self, at: usize, item: Self::Item);
+}
+
+impl Beside for () {
+    type Item = ();
+    fn copy(&mut self, _: usize, _: usize) {}
+    fn set(&mut self, _: usize, (): ()) {}
+}
+
+impl Beside for Vec<u64> {
+    type Item = u64;
+    fn copy(&mut self, from: usize, to: usize) {
+        self[to] = self[from];
+    }
+    fn set(&mut self, at: usize, item: u64) {
+        self[at] = item;
+    }
+}
+
+fn rise<const D: usize, K: Copy + Ord>(
+    keys: &mut [K],
+    beside: &mut impl Beside<Item = V2<K>>,
+    _top: usize,
+    key: K,
+    item: V2<K>,
+) where
+    K: Valued,
+{
+    rise_from::<D, K>(keys, beside, keys.len() - 1, key, item);
+}
+
+/// The item that moves with a key.
+trait Valued {
+    type Item: Copy;
+}
+impl Valued for u128 {
+    type Item = ();
+}
+impl Valued for i64 {
+    type Item = u64;
+}
+type V2<K> = <K as Valued>::Item;
+
+fn rise_from<const D: usize, K: Copy + Ord + Valued>(
+    keys: &mut [K],
+    beside: &mut impl Beside<Item = V2<K>>,
+    mut at: usize,
+    key: K,
+    item: V2<K>,
+) {
+    while at > 0 && key < keys[(at - 1) / D] {
+        keys[at] = keys[(at - 1) / D];
+        beside.copy((at - 1) / D, at);
+        at = (at - 1) / D;
+    }
+    keys[at] = key;
+    beside.set(at, item);
+}
+
+/// Moves the hole at `at` below the last entry that has fewer than `D` children.
+fn tail<const D: usize, K: Copy + Ord + Valued>(
+    keys: &mut [K],
+    beside: &mut impl Beside<Item = V2<K>>,
+    at: usize,
+) -> usize {
+    let Some(child) = (at * D + 1..keys.len().min(at * D + 1 + D)).min_by_key(|&i| keys[i]) else {
+        return at;
+    };
+    keys[at] = keys[child];
+    beside.copy(child, at);
+    child
+}
+
+/// Returns the nanoseconds of a pop and push at `n` entries.
+fn pairs(heap: &mut dyn Heap, random: &mut u64) -> f64 {
+    const PAIRS: u32 = 20_000;
+    let start = Instant::now();
+    for value in 0..PAIRS {
+        black_box(heap.pop());
+        heap.push(next(random) + (i64::from(value) << 8), u64::from(value));
+    }
+    start.elapsed().as_nanos() as f64 / f64::from(PAIRS)
+}
+
+/// Returns a random score below 2^27.
+fn next(random: &mut u64) -> i64 {
+    *random = random
+        .wrapping_mul(6364136223846793005)
+        .wrapping_add(1442695040888963407);
+    (*random >> 37) as i64
+}
+
+type Named = (String, Box<dyn Heap>);
+
+fn with_d<const D: usize>(heaps: &mut Vec<Named>) {
+    heaps.push((format!("keys, d = {D}"), Box::new(Keys::<D>::default())));
+    let mut add = |name: &str, least| {
+        let heap = Scores::<D> {
+            scores: Vec::new(),
+            values: Vec::new(),
+            least,
+        };
+        heaps.push((format!("{name}, d = {D}"), Box::new(heap)));
+    };
+    add("scores", least_by_moves::<D>);
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") {
+        add("AVX2", least_by_avx2::<D>);
+    }
+}
+
+fn main() {
+    println!(
+        "| a pop and a push, ns | N = 10 | 1,000 | 100,000 | 1,000,000 |\n|---|---|---|---|---|"
+    );
+    let mut table: Vec<(String, Vec<f64>)> = Vec::new();
+    for n in [10, 1_000, 100_000, 1_000_000] {
+        let mut heaps = Vec::new();
+        with_d::<4>(&mut heaps);
+        with_d::<6>(&mut heaps);
+        with_d::<8>(&mut heaps);
+        with_d::<12>(&mut heaps);
+        let mut random = 1;
+        for (_, heap) in &mut heaps {
+            (0..n).for_each(|value| heap.push(next(&mut random), value));
+        }
+        let mut times = vec![Vec::new(); heaps.len()];
+        for _ in 0..25 {
+            for ((_, heap), times) in heaps.iter_mut().zip(&mut times) {
+                times.push(pairs(heap.as_mut(), &mut random));
+            }
+        }
+        for (i, mut times) in times.into_iter().enumerate() {
+            times.sort_by(f64::total_cmp);
+            if table.len() <= i {
+                table.push((heaps[i].0.clone(), Vec::new()));
+            }
+            table[i].1.push(times[0]);
+        }
+    }
+    for (name, times) in table {
+        let cells: Vec<String> = times.iter().map(|time| format!("{time:.1}")).collect();
+        println!("| {name} | {} |", cells.join(" | "));
+    }
+}
