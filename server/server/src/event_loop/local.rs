@@ -26,9 +26,9 @@ impl EventLoop {
     }
 
     /// Runs a local client's commands on the client's thread. Returns false, and runs nothing, if
-    /// the loop's thread must run them. Puts the replies into `output`, which must be empty. Replies go
-    /// through the pipe instead if they are long, if messages may precede them, or if they must
-    /// wait for the append-only file.
+    /// the loop's thread must run them. Puts the replies into `output`, which must be empty.
+    /// Replies go through the pipe instead if they are long, if messages may precede them, or if
+    /// they must wait for the append-only file.
     pub(crate) fn run_local(&mut self, pipe: &Pipe, input: &[u8], output: &mut Vec<u8>) -> bool {
         let shared = Arc::clone(&self.shared);
         let is_free = !self.stopping

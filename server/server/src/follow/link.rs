@@ -1,7 +1,8 @@
 //! The link to the primary until the stream begins: the replica's side of the handshake.
 //!
-//! Ground rules: loop 0 owns the link. The link locks no shard and changes no key. It passes the snapshot of a full synchronization to a thread that loads it
-//! ([`crate::follow::sync`]). Then the socket becomes the connection of the primary.
+//! Ground rules: loop 0 owns the link. The link locks no shard and changes no key. It passes the
+//! snapshot of a full synchronization to a thread that loads it ([`crate::follow::sync`]). Then the
+//! socket becomes the connection of the primary.
 
 use std::io;
 use std::sync::Arc;

@@ -324,7 +324,8 @@ pub(in crate::persist) fn read_block(file: &mut dyn Input, buffer: &mut [u8]) ->
 }
 
 /// Loads the snapshot at the start of a file. Skips the keys that are due at the turn's instant,
-/// except timers and queues of jobs. Returns the length of the snapshot, and its content other than keys.
+/// except timers and queues of jobs. Returns the length of the snapshot, and its content other than
+/// keys.
 pub(super) fn read_file<'s>(
     shared: &Shared,
     path: &Path,
@@ -490,8 +491,7 @@ fn read_records<'s, S: Source<Error = io::Error>>(
             Event::Key(record) => {
                 let (settings, meta) = (fields.settings.take(), record.meta);
                 let deadline = meta.expire_ms.map(|ms| ms.max(0) as u64);
-                // A timer that is due is loaded, and fires after the load. A queue of jobs that is due
-                // expires after the load.
+                // A due timer fires, and a due queue of jobs expires, after the load.
                 let is_own = record.value.kind() == Kind::Module;
                 if !is_own && deadline.is_some_and(|at| turn.now.is_due(at)) {
                     expired += 1;
