@@ -43,8 +43,8 @@ proofs: ## test kills, failovers, power cuts, link cuts and random commands at f
 install: ## install the server: stripped binary, systemd unit, man page and completions (PREFIX=/usr/local DESTDIR=)
 	@scripts/install "$(or $(PREFIX),/usr/local)"
 
-install-c: ## install the C library, its headers, pkg-config and CMake files (PREFIX=/usr/local)
-	@scripts/install-c "$(or $(PREFIX),/usr/local)"
+install-c: ## install the C library, its headers, pkg-config and CMake files (PREFIX=/usr/local LIBRARIES="punctual punctual-server")
+	@LIBRARIES="$(LIBRARIES)" scripts/install-c "$(or $(PREFIX),/usr/local)"
 
 lint: ## check formatting, clippy, Python, docs, dependencies, layout
 	@scripts/lint

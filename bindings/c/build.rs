@@ -1,4 +1,5 @@
-//! Sets the soname of the shared library, and a flag by which `dlclose` does not unload it.
+//! Sets the soname of the shared library, and a flag by which `dlclose` does not unload it. The
+//! library of the package `punctual-c` is `libpunctual`; `punctual-server-c` uses this file too.
 
 use std::env::var;
 
@@ -15,16 +16,16 @@ fn main() {
     } else {
         major
     };
+    let package = part("CARGO_PKG_NAME");
+    let library = format!("lib{}", package.trim_end_matches("-c"));
     match part("CARGO_CFG_TARGET_OS").as_str() {
         "linux" | "android" | "freebsd" | "netbsd" | "openbsd" | "dragonfly" | "illumos" => {
-            println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libpunctual.so.{abi}");
+            println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,{library}.so.{abi}");
             // The library's threads run until the process ends, so dlclose must not unload it.
             println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
         }
         "macos" | "ios" => {
-            println!(
-                "cargo::rustc-cdylib-link-arg=-Wl,-install_name,@rpath/libpunctual.{abi}.dylib"
-            );
+            println!("cargo::rustc-cdylib-link-arg=-Wl,-install_name,@rpath/{library}.{abi}.dylib");
         }
         _ => {}
     }

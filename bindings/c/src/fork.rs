@@ -6,13 +6,9 @@
 //! and does not touch the parent's timers. It never waits for such a lock. Timers on a virtual
 //! clock need no thread and work in the child.
 
-use std::sync::Once;
-use std::sync::atomic::{AtomicBool, Ordering};
+use punctual_c_boundary::fork;
 
 use crate::virtual_time;
-
-/// True in a child process that was forked after the first timer on the real clock was created.
-static FORKED: AtomicBool = AtomicBool::new(false);
 
 /// The kind of clock of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +24,7 @@ impl TimerClock {
         if virtual_time::is_in_force() {
             return Some(TimerClock::Virtual);
         }
-        register_hook();
+        fork::watch();
         (!is_forked()).then_some(TimerClock::Real)
     }
 
@@ -39,28 +35,12 @@ impl TimerClock {
     }
 }
 
+/// Returns true in a child process that was forked after the first timer on the real clock was
+/// created.
 #[inline]
 fn is_forked() -> bool {
-    FORKED.load(Ordering::Relaxed)
+    fork::generation() != 0
 }
-
-/// Registers a function that `fork` calls in the child.
-#[cfg(unix)]
-fn register_hook() {
-    extern "C" fn child() {
-        FORKED.store(true, Ordering::Relaxed);
-    }
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        // SAFETY: the hook stores to an atomic, which is allowed in the child of a multithreaded
-        // process. The system removes the hook when the library is unloaded.
-        let refused = unsafe { libc::pthread_atfork(None, None, Some(child)) };
-        assert_eq!(refused, 0, "no memory for the hook of fork");
-    });
-}
-
-#[cfg(not(unix))]
-fn register_hook() {}
 
 /// Returns whether this process was forked from a process that had created timers on the real
 /// clock. Such a process cannot have timers on the real clock: punctual_after_func and

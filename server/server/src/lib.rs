@@ -62,3 +62,8 @@ mod readme {}
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/time.md")]
 mod time {}
+
+/// Runs the Rust example of docs/embedding.md as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/embedding.md")]
+mod embedding {}
