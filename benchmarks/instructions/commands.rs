@@ -1,5 +1,5 @@
-//! Instructions of commands on the keyspace, counted under Valgrind like those of the queues
-//! (`instructions.rs`). Each command is measured without a log of changes and with one.
+//! Instructions of commands on the keyspace, counted under Valgrind. Each command is measured
+//! without a log of changes and with one. (`instructions.rs` counts the queues' instructions.)
 #![allow(missing_docs)] // the macros generate items without docs
 
 use gungraun::Callgrind;

@@ -21,6 +21,16 @@ pub enum Bar {
 }
 
 impl Bar {
+    /// Returns the ratio, of several to different contenders, for which this bar is the hardest to
+    /// meet: the one to the best contender.
+    pub fn hardest(self, ratios: &[Spread]) -> Option<Spread> {
+        let by_median = |a: &&Spread, b: &&Spread| a.median.total_cmp(&b.median);
+        match self {
+            Self::RatioAtLeast(_) => ratios.iter().min_by(by_median).copied(),
+            _ => ratios.iter().max_by(by_median).copied(),
+        }
+    }
+
     /// Returns the verdict on a figure and its ratio. A missing figure misses its bar. If
     /// `has_base` is false, there is no other contender, and a bar of ratios has no verdict
     /// (`None`). On a `busy` machine, the verdict is [`Verdict::Busy`].

@@ -9,7 +9,7 @@ use crate::clock::unix_micros;
 use crate::error::{Error, Result};
 use crate::workload::{key_name, write_digits};
 
-/// Number of commands per batch. With so many, the cost of system calls is negligible; with so few,
+/// Number of commands per batch: large enough that system calls cost little, and small enough that
 /// the replies fit into a socket's buffer.
 const BATCH: u64 = 512;
 

@@ -45,19 +45,27 @@ pub(crate) struct Server {
 /// Returns the programs that the options name. Adds notes about programs that are not installed.
 pub(crate) fn programs(target: &Target, notes: &mut Vec<String>) -> Result<Vec<Program>> {
     let mut found = Vec::new();
-    for &kind in &target.start {
-        let (paths, settings) = match kind {
-            Kind::Punctual => (
-                punctual_paths(target.punctual_path.as_deref()),
-                &target.punctual_options,
-            ),
-            Kind::Redis => (vec![target.redis_path.clone()], &target.redis_options),
+    for kind in target.kinds() {
+        let paths = match kind {
+            Kind::Punctual => punctual_paths(target.punctual_path.as_deref()),
+            Kind::Redis7 => vec![target.redis_path.clone().unwrap_or("redis-server".into())],
+            Kind::Redis8 => peer_paths("redis8/redis-server"),
+            Kind::Valkey9 => peer_paths("valkey9/valkey-server"),
+        };
+        let settings = match kind {
+            Kind::Punctual => &target.punctual_options,
+            _ => &target.redis_options,
         };
         let Some(path) = paths.iter().find(|path| installed(path)) else {
-            notes.push(format!(
-                "{} is not installed, and not measured",
-                paths[0].display()
-            ));
+            let path = paths
+                .first()
+                .map_or(Path::new(""), PathBuf::as_path)
+                .display();
+            let hint = match kind {
+                Kind::Redis8 | Kind::Valkey9 => " (scripts/setup peers)",
+                _ => "",
+            };
+            notes.push(format!("{path} is not installed, and not measured{hint}"));
             continue;
         };
         let mut program = Program {
@@ -70,18 +78,39 @@ pub(crate) fn programs(target: &Target, notes: &mut Vec<String>) -> Result<Vec<P
         };
         let info = program.start(&[])?.client()?.info("server")?;
         let (name, version) = identity(&info);
-        program.label = if program.ours {
-            "punctual".into()
-        } else {
-            name
+        program.label = match kind {
+            Kind::Punctual => "punctual".into(),
+            _ => format!("{name} {version}"),
         };
-        program.product = format!("{} {version}", program.label);
+        program.product = format!("{name} {version}");
         found.push(program);
     }
     if found.is_empty() {
         return Err(Error::NoServer(notes.join("; ")));
     }
     Ok(found)
+}
+
+/// Returns the path of a program of `scripts/setup peers`, in the folder of builds.
+fn peer_paths(name: &str) -> Vec<PathBuf> {
+    let own = std::env::current_exe().ok();
+    let builds = own.iter().flat_map(|own| own.ancestors().skip(2).take(2));
+    builds
+        .map(|folder| folder.join("peers").join(name))
+        .collect()
+}
+
+/// Returns jemalloc's library, if it is installed, to preload.
+fn jemalloc() -> Option<PathBuf> {
+    let folders = [
+        "/usr/lib/x86_64-linux-gnu",
+        "/usr/lib/aarch64-linux-gnu",
+        "/usr/lib64",
+    ];
+    let mut paths = folders
+        .iter()
+        .map(|folder| Path::new(folder).join("libjemalloc.so.2"));
+    paths.find(|path| path.is_file())
 }
 
 /// Returns the possible paths of `punctual`: the given path; or else, the path beside this program
@@ -120,7 +149,15 @@ impl Program {
             .iter()
             .map(|(name, value)| (name.as_str(), value.as_str()));
         let settings = settings.iter().copied().chain(own);
-        let launch = Launch::of(&self.path)
+        let preloaded = jemalloc().filter(|_| self.kind == Kind::Valkey9);
+        let launch = match preloaded {
+            None => Launch::of(&self.path),
+            Some(library) => Launch::of("env").options([
+                format!("LD_PRELOAD={}", library.display()).into(),
+                self.path.clone(),
+            ]),
+        };
+        let launch = launch
             .options(["--bind", "127.0.0.1", "--save", ""])
             .options(settings.flat_map(|(name, value)| [format!("--{name}"), value.to_owned()]))
             .ready(Ready::Answers);

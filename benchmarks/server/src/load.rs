@@ -361,7 +361,7 @@ impl Connection {
             match self.scan.advance(&bytes[at..]) {
                 Ok(Some(length)) => {
                     if self.pending == 0 {
-                        return Err(not_resp("a reply that nothing asked for".into()));
+                        return Err(not_resp("a reply without a command".into()));
                     }
                     if bytes[at] == b'-' {
                         tally.outcome.errors += 1;

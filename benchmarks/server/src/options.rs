@@ -20,8 +20,8 @@ Examples:
   punctual-bench server --threads 1,2,4
   punctual-bench server --idle 10000
 
-By default the `punctual` beside this program and, where it is installed, a redis-server are started for the run and
-measured in turn. --quick makes each run short.";
+By default the `punctual` beside this program, redis-server from the PATH, and Redis 8 and Valkey 9 where
+`scripts/setup peers` has put them are started for the run and measured in turn. --quick makes each run short.";
 
 /// Measure Redis-compatible servers in one run.
 #[derive(Debug, Parser)]
@@ -92,28 +92,58 @@ impl Bench {
 pub(crate) enum Kind {
     /// The program `punctual` beside this program, or on the PATH.
     Punctual,
-    /// The program `redis-server` on the PATH.
-    Redis,
+    /// The program `redis-server` on the PATH, or the one of --redis.
+    Redis7,
+    /// The redis-server of `scripts/setup peers`.
+    Redis8,
+    /// The valkey-server of `scripts/setup peers`, with jemalloc if the machine has it: the program
+    /// is built without it, unlike the packages of distributions.
+    Valkey9,
 }
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Which servers")]
 pub(crate) struct Target {
-    /// Servers to start on free ports of 127.0.0.1
-    #[arg(long, value_name = "NAMES", value_enum, value_delimiter = ',', default_values = ["punctual", "redis"])]
-    pub(crate) start: Vec<Kind>,
+    /// Servers to measure beside punctual, on free ports of 127.0.0.1 [default: all that are
+    /// installed; with --redis only that program]
+    #[arg(long, value_name = "NAMES", value_enum, value_delimiter = ',')]
+    beside: Vec<Kind>,
+    /// Servers to measure, instead of punctual and those of --beside
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_enum,
+        value_delimiter = ',',
+        conflicts_with = "beside"
+    )]
+    start: Vec<Kind>,
     /// The program to start as punctual [default: beside this program, or on the PATH]
     #[arg(long = "punctual", value_name = "PATH")]
     pub(crate) punctual_path: Option<PathBuf>,
-    /// The program to start as redis, for example a valkey-server
-    #[arg(long = "redis", value_name = "PATH", default_value = "redis-server")]
-    pub(crate) redis_path: PathBuf,
+    /// The program to start as redis7, for example an older punctual
+    #[arg(long = "redis", value_name = "PATH")]
+    pub(crate) redis_path: Option<PathBuf>,
     /// A setting for punctual, for example threads=2; may be given several times
     #[arg(long = "punctual-option", value_name = "NAME=VALUE", value_parser = parse_setting)]
     pub(crate) punctual_options: Vec<(String, String)>,
-    /// A setting for redis, for example io-threads=2; may be given several times
+    /// A setting for the servers beside punctual, for example io-threads=2; may be given several times
     #[arg(long = "redis-option", value_name = "NAME=VALUE", value_parser = parse_setting)]
     pub(crate) redis_options: Vec<(String, String)>,
+}
+
+impl Target {
+    /// Returns the kinds of servers to start, Punctual first.
+    pub(crate) fn kinds(&self) -> Vec<Kind> {
+        let peers = match (&*self.beside, &self.redis_path) {
+            ([], Some(_)) => &[Kind::Redis7][..],
+            ([], None) => &[Kind::Redis7, Kind::Redis8, Kind::Valkey9],
+            (given, _) => given,
+        };
+        match &*self.start {
+            [] => [&[Kind::Punctual], peers].concat(),
+            given => given.to_vec(),
+        }
+    }
 }
 
 #[derive(Debug, Args)]

@@ -54,8 +54,8 @@ pub(crate) fn run(common: &Common, programs: &[Program], report: &mut Report) ->
     Ok(())
 }
 
-/// Returns the wanted pairs of programs, and a column for each pair. The ratios are to a pair
-/// without Punctual.
+/// Returns the wanted pairs of programs, and a column for each pair. The ratios are to the
+/// pairs without Punctual.
 fn pairs(
     programs: &[Program],
     wanted: fn(&Program, &Program) -> bool,
@@ -64,15 +64,20 @@ fn pairs(
         .iter()
         .flat_map(|from| programs.iter().map(move |to| [from, to]));
     let pairs: Vec<_> = pairs.filter(|[from, to]| wanted(from, to)).collect();
-    let reference = pairs.iter().rposition(|[from, to]| !from.ours && !to.ours);
-    let column = |(at, [from, to]): (usize, &[&Program; 2])| Column {
+    let references: Vec<usize> = (0..pairs.len())
+        .filter(|at| pairs[*at].iter().all(|program| !program.ours))
+        .collect();
+    let column = |[from, to]: &[&Program; 2]| Column {
         label: format!("{} -> {}", from.label, to.label),
         product: format!("{} -> {}", from.product, to.product),
         // A pair with a redis-server as the primary has no bar.
         ours: from.ours,
-        base: reference.filter(|reference| *reference != at),
+        bases: match from.ours || to.ours {
+            true => references.clone(),
+            false => Vec::new(),
+        },
     };
-    let columns = pairs.iter().enumerate().map(column).collect();
+    let columns = pairs.iter().map(column).collect();
     (pairs, columns)
 }
 

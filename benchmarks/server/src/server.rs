@@ -195,7 +195,9 @@ fn variants(threads: &[u32], programs: &[Program]) -> Result<(Vec<Server>, Vec<C
         for threads in threads {
             let number = threads.to_string();
             let settings: &[(&str, &str)] = match program.kind {
-                Kind::Redis => &[("io-threads", &number), ("io-threads-do-reads", "yes")],
+                Kind::Redis7 | Kind::Redis8 | Kind::Valkey9 => {
+                    &[("io-threads", &number), ("io-threads-do-reads", "yes")]
+                }
                 Kind::Punctual => &[("threads", &number)],
             };
             servers.push(program.start(settings)?);
@@ -203,7 +205,11 @@ fn variants(threads: &[u32], programs: &[Program]) -> Result<(Vec<Server>, Vec<C
                 label: format!("{} x{threads}", program.label),
                 product: format!("{} x{threads}", program.product),
                 ours: program.ours,
-                base: one.map(|one| first + one).filter(|_| *threads != 1),
+                bases: one
+                    .map(|one| first + one)
+                    .filter(|_| *threads != 1)
+                    .into_iter()
+                    .collect(),
             });
         }
     }

@@ -56,20 +56,27 @@ pub(crate) struct Column {
     pub(crate) product: String,
     /// True if the bars apply to the column.
     pub(crate) ours: bool,
-    /// The column to which ratios are computed.
-    pub(crate) base: Option<usize>,
+    /// The columns to which ratios are computed. A bar of ratios must hold against each of them,
+    /// and so against the best.
+    pub(crate) bases: Vec<usize>,
 }
 
-/// Returns a column for each program. The ratios are to the last program that is not Punctual.
+/// Returns a column for each program. The ratios are Punctual's to each other program.
 pub(crate) fn columns(programs: &[Program]) -> Vec<Column> {
-    let reference = programs.iter().rposition(|program| !program.ours);
-    let column = |(at, program): (usize, &Program)| Column {
+    let others: Vec<usize> = (0..programs.len())
+        .filter(|at| !programs[*at].ours)
+        .collect();
+    let column = |program: &Program| Column {
         label: program.label.clone(),
         product: program.product.clone(),
         ours: program.ours,
-        base: reference.filter(|reference| *reference != at),
+        bases: if program.ours {
+            others.clone()
+        } else {
+            Vec::new()
+        },
     };
-    programs.iter().enumerate().map(column).collect()
+    programs.iter().map(column).collect()
 }
 
 /// The values of one figure in all columns.
@@ -78,6 +85,7 @@ struct Line {
     case: String,
     name: String,
     values: Vec<Option<Spread>>,
+    /// Ratios in the order of [`Sheet::ratios`].
     ratios: Vec<Option<Spread>>,
     bar: String,
     verdicts: String,
@@ -165,13 +173,13 @@ impl Sheet {
             let spread =
                 |runs: &Vec<Figures>| Spread::of(runs.iter().filter_map(|run| run.get(name)));
             let values: Vec<_> = runs.iter().map(spread).collect();
-            let ratio = |(column, own): (&Column, &Vec<Figures>)| {
-                let pairs = own.iter().zip(&runs[column.base?]);
+            let ratio = |(at, base): (usize, usize)| {
+                let pairs = runs[at].iter().zip(&runs[base]);
                 let ratio =
                     |(own, base): (&Figures, &Figures)| Some(own.get(name)? / base.get(name)?);
                 Spread::of(pairs.filter_map(ratio).filter(|ratio| !ratio.is_nan()))
             };
-            let ratios: Vec<_> = self.columns.iter().zip(runs).map(ratio).collect();
+            let ratios: Vec<_> = self.ratios().map(ratio).collect();
             let bar = bars
                 .iter()
                 .find(|(own, _)| *own == name)
@@ -183,9 +191,15 @@ impl Sheet {
                 .enumerate()
                 .filter(|(_, column)| column.ours)
             {
-                let has_base = column.base.is_some_and(|base| values[base].is_some());
+                let has_base = column.bases.iter().any(|base| values[*base].is_some());
                 let busy = late && is_timed(name);
-                let verdict = bar.and_then(|bar| bar.judge(values[at], ratios[at], has_base, busy));
+                let own = self
+                    .ratios()
+                    .zip(&ratios)
+                    .filter(|((own, _), _)| *own == at);
+                let own: Vec<Spread> = own.filter_map(|(_, ratio)| *ratio).collect();
+                let ratio = bar.and_then(|bar| bar.hardest(&own));
+                let verdict = bar.and_then(|bar| bar.judge(values[at], ratio, has_base, busy));
                 verdicts.extend(verdict.map(|verdict| report.note(verdict).to_string()));
             }
             self.lines.push(Line {
@@ -198,6 +212,12 @@ impl Sheet {
             });
         }
         Ok(())
+    }
+
+    /// Returns the pairs of columns whose ratio the table has: a column, and one of its bases.
+    fn ratios(&self) -> impl Iterator<Item = (usize, usize)> {
+        let columns = self.columns.iter().enumerate();
+        columns.flat_map(|(at, column)| column.bases.iter().map(move |base| (at, *base)))
     }
 
     /// Plots the medians of the figure `name` in all cases as bars.
@@ -253,15 +273,10 @@ impl fmt::Display for Sheet {
         }
         let mut head = vec![String::new()];
         head.extend(self.columns.iter().map(|column| column.label.clone()));
-        let with_base = |at: &usize| self.columns[*at].base.is_some();
-        let with_base: Vec<usize> = (0..self.columns.len()).filter(with_base).collect();
-        let ratio = |at: &usize| {
-            let base = self.columns[*at]
-                .base
-                .map(|base| self.columns[base].label.as_str());
-            format!("{} / {}", self.columns[*at].label, base.unwrap_or_default())
+        let ratio = |(at, base): (usize, usize)| {
+            format!("{} / {}", self.columns[at].label, self.columns[base].label)
         };
-        head.extend(with_base.iter().map(ratio));
+        head.extend(self.ratios().map(ratio));
         head.extend(["bar".into(), String::new()]);
         let mut table = Table::new(1, head);
         let mut case = "";
@@ -279,8 +294,12 @@ impl fmt::Display for Sheet {
                     .iter()
                     .map(|value| text(*value, &|value| shown(&line.name, value))),
             );
-            let ratios = with_base.iter().map(|at| line.ratios[*at]);
-            row.extend(ratios.map(|ratio| text(ratio, &|ratio| format!("{ratio:.2}"))));
+            row.extend(
+                line.ratios
+                    .iter()
+                    .copied()
+                    .map(|ratio| text(ratio, &|ratio| format!("{ratio:.2}"))),
+            );
             row.extend([line.bar.clone(), line.verdicts.clone()]);
             table.row(row);
         }

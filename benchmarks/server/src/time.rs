@@ -109,7 +109,7 @@ pub(crate) fn run(common: &Common, report: &mut Report) -> Result<()> {
         label: label.into(),
         product: label.into(),
         ours,
-        base: None,
+        bases: Vec::new(),
     };
     let bars = [
         ("late p99, ms", Bar::AtMost(0.3)),
@@ -128,7 +128,7 @@ pub(crate) fn run(common: &Common, report: &mut Report) -> Result<()> {
         label: label.into(),
         product: label.into(),
         ours,
-        base,
+        bases: base.into_iter().collect(),
     });
     let mut sheet = Sheet::new("time", columns.into());
     let bars = [("CPU a second, ms", Bar::RatioAtMost(1.2))];

@@ -43,7 +43,7 @@ fn value(csv: &str, figure: &str) -> f64 {
 
 #[test]
 fn expiry_counts_every_key() {
-    let Some(csv) = measured("redis", "expiry --keys 3000 --seconds 0.5") else {
+    let Some(csv) = measured("redis7", "expiry --keys 3000 --seconds 0.5") else {
         return;
     };
     assert_eq!(value(&csv, "received"), 3000.0);
@@ -69,7 +69,7 @@ fn every_event_of_a_field_is_received() {
 
 #[test]
 fn a_server_without_a_command_has_no_figures() {
-    let Some(csv) = measured("redis", "jobs --tests cost --keys 1000") else {
+    let Some(csv) = measured("redis7", "jobs --tests cost --keys 1000") else {
         return;
     };
     assert_eq!(csv.lines().count(), 1, "{csv}");
@@ -77,7 +77,7 @@ fn a_server_without_a_command_has_no_figures() {
 
 #[test]
 fn storm_finds_all_keys_gone_and_none_readable() {
-    let Some(csv) = measured("redis", "expiry --storm --keys 5000 --rounds 1") else {
+    let Some(csv) = measured("redis7", "expiry --storm --keys 5000 --rounds 1") else {
         return;
     };
     let wrong = [
@@ -92,7 +92,7 @@ fn storm_finds_all_keys_gone_and_none_readable() {
 #[test]
 fn blocking_waits_for_every_timeout() {
     let line = "blocking --keys 50 --seconds 0.3";
-    let Some(csv) = measured("redis", line) else {
+    let Some(csv) = measured("redis7", line) else {
         return;
     };
     assert_eq!(
@@ -105,7 +105,7 @@ fn blocking_waits_for_every_timeout() {
 fn server_measures_cpu() {
     let line =
         "server --tests lrange --pipeline 8 --clients 5 --requests 4000 --rounds 1 --keyspace 2000";
-    let Some(csv) = measured("redis", line) else {
+    let Some(csv) = measured("redis7", line) else {
         return;
     };
     let cost = value(&csv, "CPU, µs");
@@ -116,7 +116,7 @@ fn server_measures_cpu() {
 #[test]
 fn mistakes_are_told() {
     let code = |line| run(line).status.code();
-    assert_eq!(code("server --redis /nowhere --start redis"), Some(1));
+    assert_eq!(code("server --redis /nowhere --start redis7"), Some(1));
     assert_eq!(code("server --tests nonsense"), Some(1));
     assert_eq!(code("nonsense"), Some(2));
 }

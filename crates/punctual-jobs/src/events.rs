@@ -16,13 +16,14 @@ pub enum Event<'a> {
         /// The error text, which the server stores with the job.
         error: &'a str,
     },
-    /// The job's lease has ended before the job was acknowledged, or the job was deleted. Another
-    /// worker may have the job.
+    /// The job's lease ended before the job was acknowledged, the job was deleted, or the server
+    /// refused the worker's command. Another worker may have the job.
     Lost {
         /// The job whose lease is lost.
         job: &'a Job,
     },
-    /// The connection failed, or the server refuses commands for now. The worker tries again.
+    /// A command failed: the connection is lost, or the server refuses the command. The worker
+    /// tries again if a later attempt may succeed.
     Disconnected {
         /// The error of the command that failed.
         error: &'a RedisError,

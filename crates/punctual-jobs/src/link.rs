@@ -1,7 +1,8 @@
 //! A connection to the server that is opened again after it was lost.
 //!
-//! The commands of several tasks share one connection. A task whose command fails drops the
-//! connection, unless another task has replaced it already. The next command connects again.
+//! The commands of several tasks share one connection. A task whose command fails with a
+//! [`transient`] error drops the connection, unless another task has already replaced it. The next
+//! command connects again.
 
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ const REPLY_LIMIT: Duration = Duration::from_secs(10);
 /// Minimum and maximum pause before another attempt.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
-/// A connection, and its number: the link counts its connections.
+/// A connection and its number. The link numbers its connections from 1.
 type Connected = (u64, MultiplexedConnection);
 
 pub(crate) struct Link {

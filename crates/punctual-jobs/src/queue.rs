@@ -65,7 +65,7 @@ pub struct Add<'a, C> {
     queue: &'a Queue<C>,
     payload: Vec<u8>,
     words: Vec<Vec<u8>>,
-    // Apart from `words`, because the server accepts JITTER only right after BACKOFF.
+    // Separate from `words`, because the server accepts JITTER only right after BACKOFF.
     backoff: Vec<String>,
     jitter: Vec<String>,
 }
@@ -143,8 +143,8 @@ impl<C: ConnectionLike + Clone> Add<'_, C> {
         self
     }
 
-    /// Sets the lifetime: the server removes the job after this time, unless a worker has leased
-    /// it.
+    /// Sets the lifetime: the server removes the job after this time. If a worker has leased the
+    /// job, the server removes it at the end of the lease.
     pub fn ttl(self, time: Duration) -> Self {
         self.number("TTL", millis(time))
     }

@@ -1,7 +1,7 @@
 //! Runs a job from its lease to its acknowledgement.
 //!
-//! Each handler is a task of its own. So on a runtime with several threads, leases are renewed
-//! while a handler computes without awaiting, and a panic ends only the handler.
+//! Each handler is a task of its own, so a panic ends only the handler. On a runtime with several
+//! threads, leases are renewed even while a handler computes without awaiting.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -55,8 +55,8 @@ impl JobRunner {
                 ended = &mut handler.0 => break ended.unwrap_or_else(|error| Err(panicked(error))),
                 () = &mut give_up => break Err(Failure::from(STOPPED)),
                 _ = renewal.tick() => {
-                    // After an error (`None`), the next attempt may succeed. 0: the lease has
-                    // ended.
+                    // After `None`, the next attempt may succeed. 0 means that the lease has ended
+                    // or cannot be renewed.
                     if let Some(0) = self.send(&self.job_command("TOUCH", &job, &self.lease_words())).await {
                         (self.listener)(&Event::Lost { job: &job });
                         renewal.reset_after(Duration::from_secs(u64::from(u32::MAX)));
@@ -111,8 +111,8 @@ impl JobRunner {
         command
     }
 
-    /// Sends a command, and returns the number of jobs that it changed, or `None` after an error if
-    /// the command may succeed later.
+    /// Sends a command, and returns the number of jobs that it changed. After an error, returns
+    /// `None` if the command may succeed later, else 0.
     async fn send(&self, command: &Cmd) -> Option<i64> {
         match self.link.request(command).await {
             Ok(Value::Int(changed)) => Some(changed),

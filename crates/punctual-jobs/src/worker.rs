@@ -19,8 +19,8 @@ use crate::queue::millis;
 use crate::running::{JobRunner, Listener};
 use crate::{Event, Failure, Job};
 
-/// Maximum wait of a JOB TAKE. A worker whose user may not call CLIENT UNBLOCK needs this long to
-/// stop.
+/// Maximum wait of a JOB TAKE. A worker whose user may not call CLIENT UNBLOCK may need this long
+/// to stop.
 const BLOCK: Duration = Duration::from_secs(2);
 /// Pause between two CLIENT UNBLOCK commands. The first command has no effect if the server gets it
 /// before the JOB TAKE.
@@ -103,7 +103,7 @@ where
     /// Sets the lease: the time after which the server makes a job due again if this worker is
     /// gone. The default is 30 seconds.
     ///
-    /// The worker renews the lease each time that a third of it has passed.
+    /// The worker renews the lease whenever a third of it has passed.
     ///
     /// # Panics
     ///

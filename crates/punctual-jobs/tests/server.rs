@@ -256,7 +256,7 @@ async fn a_lost_lease_is_an_event() {
 
 /// The server's clock stands still, so a waiting JOB TAKE never ends by itself.
 #[tokio::test]
-async fn a_worker_that_stops_ends_its_wait_and_gives_up_what_takes_too_long() {
+async fn a_stopping_worker_ends_its_wait_and_gives_up_unfinished_jobs() {
     let server = virtual_server();
     let mut c = connect(&server).await;
     for forever in [false, true] {
@@ -346,7 +346,7 @@ async fn a_worker_outlives_the_server() {
 }
 
 #[tokio::test]
-async fn what_the_server_refuses_ends_the_worker() {
+async fn a_refused_job_take_ends_the_worker() {
     let server = virtual_server();
     let mut c = connect(&server).await;
     let _: String = call(&mut c, "SET text x").await;

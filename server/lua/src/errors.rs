@@ -28,7 +28,8 @@ pub(crate) fn describe_error(stack: &mut Stack<'_>) -> Result<i32, Raise> {
     let text = if stack.kind(1) != Kind::Table {
         Some(stack.shown(1))
     } else if stack.is_read_only(1) {
-        // In Redis, this handler is Lua code, which fails here with its own place in the message.
+        // In Redis, this handler is Lua code. It fails at a read-only table, and the message names
+        // the handler's own place.
         place = Some(Place {
             source: b"@err_handler_def".to_vec(),
             line: 10,

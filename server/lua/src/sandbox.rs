@@ -68,7 +68,7 @@ pub(crate) fn fill(state: &mut State, version: &str) {
     stack.pop(1);
 }
 
-/// Makes it an error to read a field of the table at the top that does not exist.
+/// Makes the read of a missing field of the table at the top an error.
 pub(crate) fn refuse_missing(stack: &mut Stack<'_>) {
     stack.push_library(&[("__index", missing_global)]);
     stack.set_read_only(-1, true);

@@ -11,7 +11,7 @@ pub const VERSION_MAX: u16 = 12;
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $byte:literal,)*) => {
-        /// The type under which a key's value is stored: the byte before the key. Numbers in
+        /// The type under which a key's value is stored: the byte before the key. Versions in
         /// parentheses are the versions of Redis that write the type.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
@@ -75,11 +75,11 @@ kinds! {
     Stream3 = 21,
     /// A hash whose fields may expire, with absolute times (release candidates of 7.4).
     HashExpiryPreGa = 22,
-    /// A hash whose fields may expire as a listpack (release candidates of 7.4).
+    /// A hash as a listpack, whose fields may expire (release candidates of 7.4).
     HashExpiryListpackPreGa = 23,
     /// A hash whose fields may expire (7.4).
     HashExpiry = 24,
-    /// A hash whose fields may expire as a listpack of field, value, time (7.4).
+    /// A hash as a listpack of field, value and time, whose fields may expire (7.4).
     HashExpiryListpack = 25,
 }
 

@@ -77,7 +77,7 @@ impl<'a> Args<'a> {
         self.spans.is_empty()
     }
 
-    /// Returns argument `i`, or `None` past the last. **O(1)**.
+    /// Returns argument `i`, or `None` if there are at most `i` arguments. **O(1)**.
     #[inline]
     pub fn get(&self, i: usize) -> Option<&'a [u8]> {
         self.spans.get(i).map(|span| span.of(self.buf))
@@ -111,9 +111,9 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// Returns the bytes of the command in the buffer, without copying, if they are exactly those
-    /// that [`encode_command`](crate::encode_command) writes. Returns `None` for other bytes, such
-    /// as an inline command. **O(arguments)**.
+    /// Returns the bytes of the command in the buffer, without copying, if they are exactly the
+    /// bytes that [`encode_command`](crate::encode_command) writes. Returns `None` for other bytes,
+    /// such as an inline command. **O(arguments)**.
     ///
     /// ```
     /// use punctual_resp::{Limits, Parser};

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-/// Number of bytes from which on [`Chunks::take_long`] takes a buffer.
+/// Minimum length in bytes of a buffer that [`Chunks::take_long`] takes.
 pub const CHUNK: usize = 256 << 10;
 /// Maximum size of a chunk that [`Chunks::append`] extends, so that short pieces share a chunk.
 const SHARED_CHUNK: usize = 16 << 10;

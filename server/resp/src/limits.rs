@@ -2,8 +2,8 @@
 
 /// The limits of one command.
 ///
-/// Each call of [`Parser::parse`](crate::Parser::parse) takes the limits, so a change of
-/// `proto-max-bulk-len` applies from the next header on, and so does AUTH.
+/// Each call of [`Parser::parse`](crate::Parser::parse) takes the limits, so a successful AUTH or a
+/// change of `proto-max-bulk-len` applies from the next header on.
 ///
 /// ```
 /// use punctual_resp::Limits;
@@ -14,7 +14,7 @@
 /// assert_eq!(limits.inline_max, 64 * 1024);
 /// assert!(limits.authenticated);
 ///
-/// // The server's own limits, for a client that has not authenticated:
+/// // The same limits for a client that has not authenticated:
 /// let before_auth = Limits { authenticated: false, ..limits };
 /// assert_eq!(before_auth, Limits::unauthenticated());
 /// ```

@@ -8,6 +8,7 @@ use memchr::memchr2;
 use crate::chunks::{CHUNK, Chunks};
 use crate::decimal;
 use crate::error::ProtocolError;
+use crate::value::Value;
 
 /// The protocol of a connection: RESP2 until the client sends `HELLO 3`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -336,6 +337,64 @@ impl<'o> Reply<'o> {
         match self.protocol {
             Protocol::Resp2 => self.bulk(digits.as_bytes()),
             Protocol::Resp3 => self.line(b'(', digits.as_bytes()),
+        }
+    }
+
+    /// Writes a value. What RESP2 lacks becomes what Redis replies in RESP2: a map its
+    /// keys and values in turn, a double or verbatim text a bulk string, a boolean 1 or 0.
+    /// O(bytes).
+    ///
+    /// ```
+    /// use punctual_resp::{Protocol, Reply, Value};
+    ///
+    /// let mut out = Vec::new();
+    /// let value = Value::Set(vec![Value::Boolean(true)]);
+    /// Reply::new(&mut out, Protocol::Resp2).value(&value);
+    /// assert_eq!(out, b"*1\r\n:1\r\n");
+    /// ```
+    pub fn value(&mut self, value: &Value) {
+        match value {
+            Value::Simple(text) => self.simple(text),
+            Value::Error(text) | Value::BulkError(text) => self.error(text),
+            Value::Int(value) => self.int(*value),
+            Value::Bulk(bytes) => self.bulk(bytes),
+            Value::NullBulk | Value::Null => self.null(),
+            Value::NullArray => self.null_array(),
+            Value::Double(value) => self.double(*value),
+            Value::Boolean(value) => self.boolean(*value),
+            Value::BigNumber(digits) => self.big_number(&String::from_utf8_lossy(digits)),
+            Value::Verbatim { format, text } => {
+                self.verbatim(&String::from_utf8_lossy(format), text);
+            }
+            Value::Array(items) => {
+                self.array(items.len());
+                items.iter().for_each(|item| self.value(item));
+            }
+            Value::Set(items) => {
+                self.set(items.len());
+                items.iter().for_each(|item| self.value(item));
+            }
+            Value::Push(items) => {
+                self.push(items.len());
+                items.iter().for_each(|item| self.value(item));
+            }
+            Value::Map(pairs) => {
+                self.map(pairs.len());
+                self.pairs(pairs);
+            }
+            Value::Attribute { attributes, value } => {
+                if self.attribute(attributes.len()) {
+                    self.pairs(attributes);
+                }
+                self.value(value);
+            }
+        }
+    }
+
+    fn pairs(&mut self, pairs: &[(Value, Value)]) {
+        for (key, value) in pairs {
+            self.value(key);
+            self.value(value);
         }
     }
 

@@ -14,6 +14,7 @@ pub mod config;
 pub mod crash_report;
 mod dispatch;
 mod durability;
+mod embedded;
 mod event_loop;
 mod feed;
 mod follow;
@@ -42,9 +43,13 @@ mod version;
 mod world;
 
 pub use acl::file::UsersError;
+pub use embedded::{CallError, Client};
 pub use memory::reclaim::Reclaim;
 pub use node::Shared;
-pub use server::{Builder, MoveError, Server};
+pub use punctual_resp::Value;
+pub use punctual_store::spec::{Flags, Group};
+pub use script::handler::Invocation;
+pub use server::{Builder, CommandRow, MoveError, Server};
 pub use start_error::{AofError, LoadError, ManifestError, StartError, TooFewFiles};
 pub use version::REDIS_VERSION;
 

@@ -1,5 +1,8 @@
 //! Start and stop of a server, standalone or embedded.
 
+mod announce;
+mod sizes;
+
 use crate::world::JoinHandle;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,25 +12,27 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use mio::{Poll, Waker};
+use punctual_resp::Value;
 use punctual_store::{Now, Store, StoreOptions};
 
 use crate::acl::registry::Users;
-use crate::command;
-use crate::config::{Config, ConfigError, Settings};
+use crate::command::embedder::{self, EmbedderCommand};
+use crate::config::{Config, ConfigError};
 use crate::crash_report::CrashReporter;
 use crate::dispatch::from_file::FromFile;
-use crate::event_loop::{EventLoop, WAKER_TOKEN};
+use crate::embedded::{CallError, Client, IdleClients};
+use crate::event_loop::{EventLoop, LoopLock, WAKER_TOKEN};
 use crate::http::Http;
 use crate::log::{self, Logger, Role};
 use crate::memory::reclaim::Reclaim;
 use crate::net::listener::{FreePorts, Listener, open_tcp};
 use crate::net::mailbox::Mailbox;
-use crate::net::open_files::make_room_for;
 use crate::node::Shared;
 use crate::node::order::Order;
 use crate::persist::aof;
 use crate::persist::load;
 use crate::replication::upstream::Address;
+use crate::script::handler::Invocation;
 use crate::start_error::StartError;
 use crate::supervision::Systemd;
 use crate::table::names::CommandNames;
@@ -36,7 +41,13 @@ use crate::world::World;
 use crate::world::clock::Move;
 pub use crate::world::clock::MoveError;
 use crate::world::disk::Disk;
-use crate::world::process::{self, PidFile};
+use crate::world::process::PidFile;
+use announce::{announce, announce_ready};
+use sizes::{limit_clients, shard_count};
+
+/// The declaration of an own command: name, arity, flags, keys, documentation. Works like the rows
+/// of the server's own commands.
+pub type CommandRow = punctual_store::spec::Row<()>;
 
 /// Set when the server's shared state exists, so that signals can stop a server that loads.
 pub(crate) type Starting = Arc<OnceLock<Arc<Shared>>>;
@@ -57,6 +68,7 @@ pub struct Builder {
     writes_pid: bool,
     crashes: Option<CrashReporter>,
     disk: Disk,
+    commands: Vec<EmbedderCommand>,
 }
 
 impl Builder {
@@ -129,6 +141,57 @@ impl Builder {
         self
     }
 
+    /// Adds a command. Clients, transactions, scripts and timers can call it, and COMMAND, COMMAND
+    /// DOCS and ACL rules know it. The row must name the keys, and have the flag
+    /// [`Flags::WRITE`](crate::Flags::WRITE) if the handler calls commands that write, otherwise
+    /// [`Flags::READONLY`](crate::Flags::READONLY).
+    ///
+    /// The command is atomic: it runs on an event loop's thread, and other commands wait for it. So
+    /// the handler must be quick, and must not use the server or its clients except by
+    /// [`Invocation::call`]. The commands that it calls are written to the append-only file and to
+    /// replicas, in one transaction. A panic of the handler becomes an error reply; the commands
+    /// that it has called before remain in force.
+    ///
+    /// The rows of a server with own commands take some 100 kB until the process ends.
+    ///
+    /// ```
+    /// use punctual_server::{CommandRow, Flags, Group, Server, Value};
+    ///
+    /// let row = CommandRow::new("take", 3, Flags::WRITE, Group::String, ())
+    ///     .keys(1, 1, 1)
+    ///     .doc("1.0.0", "O(1)", "Takes an amount if there is as much.")
+    ///     .syntax("key amount:integer");
+    /// let server = Server::builder()
+    ///     .port(0)
+    ///     .command(row, |take| {
+    ///         let (key, amount) = (take.arg(1).unwrap(), take.arg(2).unwrap());
+    ///         let left = take.call(&[b"DECRBY", key, amount]);
+    ///         match left.as_int() {
+    ///             Some(0..) | None => left,
+    ///             Some(_) => {
+    ///                 take.call(&[b"INCRBY", key, amount]);
+    ///                 Value::Error(b"ERR not enough left".to_vec())
+    ///             }
+    ///         }
+    ///     })
+    ///     .spawn()?;
+    /// server.call(&["SET", "stock", "5"])?;
+    /// assert_eq!(server.call(&["TAKE", "stock", "3"])?, Value::Int(2));
+    /// assert!(server.call(&["TAKE", "stock", "3"])?.is_error());
+    /// assert_eq!(server.call(&["GET", "stock"])?, Value::bulk("2"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn command(
+        mut self,
+        row: CommandRow,
+        handler: impl Fn(&mut Invocation<'_>) -> Value + Send + Sync + 'static,
+    ) -> Self {
+        let handler = Arc::new(handler);
+        self.commands.push(EmbedderCommand { row, handler });
+        self
+    }
+
     /// Makes the server write a pid file and notify systemd, as the program does.
     pub(crate) fn for_program(mut self, systemd: Option<Systemd>, starting: Starting) -> Self {
         self.systemd = systemd;
@@ -189,6 +252,30 @@ impl Builder {
         Ok(config)
     }
 
+    /// Gives the state of a server what the builder has for it.
+    fn share(&self, mut shared: Shared) -> Arc<Shared> {
+        let own = self.commands.iter();
+        shared.embedder_handlers = own
+            .map(|own| (own.row.name, Arc::clone(&own.handler)))
+            .collect();
+        shared.reclaim = self.reclaim;
+        shared.systemd = self.systemd.clone();
+        shared.is_program = self.writes_pid;
+        shared.durability.disk = self.disk.clone();
+        let bytes = shared.memory.used();
+        let startup_bytes = &shared.observed.startup_bytes;
+        startup_bytes.store(bytes, Ordering::Relaxed);
+        let shared = Arc::new(shared);
+        if let Some(starting) = &self.starting {
+            // A program starts only one server.
+            let _ = starting.set(Arc::clone(&shared));
+        }
+        if let Some(reporter) = &self.crashes {
+            reporter.attach(&shared);
+        }
+        shared
+    }
+
     /// Returns whether one of these options was given.
     fn names(&self, names: &[&str]) -> bool {
         self.options
@@ -212,6 +299,8 @@ impl Builder {
 pub struct Server {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
+    loops: Vec<Arc<LoopLock>>,
+    idle_clients: IdleClients,
     http: Option<Http>,
     addr: Option<SocketAddr>,
     unix: Option<PathBuf>,
@@ -232,6 +321,7 @@ impl Server {
             writes_pid: false,
             crashes: None,
             disk: Disk::default(),
+            commands: Vec::new(),
         }
     }
 
@@ -241,8 +331,10 @@ impl Server {
         logger: Logger,
         builder: &Builder,
     ) -> Result<Self, StartError> {
-        let names = CommandNames::new(command::table(), &config)?;
-        let users = Users::from_config(command::table(), &config, &builder.disk, &logger)?;
+        let (table, handlers) =
+            embedder::table_with(&builder.commands).map_err(StartError::CommandName)?;
+        let names = CommandNames::new(table, &config)?;
+        let users = Users::from_config(table, &config, &builder.disk, &logger)?;
         limit_clients(&mut config, &logger)?;
         let settings = config.settings();
         let world = World::new(settings.seed);
@@ -277,26 +369,10 @@ impl Server {
             .as_ref()
             .filter(|_| builder.writes_pid)
             .and_then(|path| PidFile::write(path, &logger));
-        let handlers = command::handlers();
         let mut shared = Shared::new(world, names, handlers, config, store, mailboxes, logger);
-        shared.reclaim = builder.reclaim;
-        shared.systemd = builder.systemd.clone();
         shared.clients.users = users;
         shared.tls = tls;
-        shared.is_program = builder.writes_pid;
-        shared.durability.disk = builder.disk.clone();
-        let shared = Arc::new(shared);
-        shared
-            .observed
-            .startup_bytes
-            .store(shared.memory.used(), Ordering::Relaxed);
-        if let Some(starting) = &builder.starting {
-            // A program starts only one server.
-            let _ = starting.set(Arc::clone(&shared));
-        }
-        if let Some(reporter) = &builder.crashes {
-            reporter.attach(&shared);
-        }
+        let shared = builder.share(shared);
         let must_load = if loads {
             load::begin_start(&shared)
                 .inspect_err(|error| log::warning!(shared.logger, "{error}"))?
@@ -311,15 +387,19 @@ impl Server {
         }
         announce(&shared, &settings, port);
         let mut listeners = Some(listeners);
-        let mut threads = Vec::new();
+        let (mut threads, mut loops) = (Vec::new(), Vec::new());
         for (number, poll) in polls.into_iter().enumerate() {
             let mine = listeners.take().unwrap_or_default();
             let event_loop = EventLoop::new(number, Arc::clone(&shared), poll, mine)?;
-            threads.push(event_loop.spawn()?);
+            let (thread, event_loop) = event_loop.spawn()?;
+            threads.push(thread);
+            loops.push(event_loop);
         }
         let mut server = Self {
             shared,
             threads,
+            loops,
+            idle_clients: IdleClients::default(),
             http: None,
             addr,
             unix,
@@ -331,7 +411,7 @@ impl Server {
             && let Err(error) = load::at_start(shared, start, &mut FromFile::new(shared))
         {
             let logger = shared.logger.clone();
-            // The reason is the last line of the log, after the lines of the server's end.
+            // The server is dropped first, so that the reason is the last line of the log.
             drop(server);
             log::warning!(logger, "{error}");
             if error.concerns_snapshot() {
@@ -343,7 +423,8 @@ impl Server {
         if shared.replication.is_replica() {
             shared.mailboxes[0].order(Order::FollowPrimary);
         }
-        announce_ready(&server, tls_addr.is_some());
+        let (tcp, tls) = (server.addr.is_some(), tls_addr.is_some());
+        announce_ready(&server.shared.logger, tcp, tls, server.unix.as_deref());
         Ok(server)
     }
 
@@ -396,7 +477,8 @@ impl Server {
     /// keys.
     ///
     /// # Errors
-    /// The clock is real, the time is out of range, or the server has stopped.
+    /// The clock is real, the time is out of range, timers keep creating timers that are due at
+    /// once, or the server has stopped.
     ///
     /// ```
     /// use std::time::Duration;
@@ -451,6 +533,33 @@ impl Server {
         }
     }
 
+    /// Connects a client in this process, with all permissions and no socket. Clients are assigned
+    /// to the event loops in turn.
+    ///
+    /// # Errors
+    /// The server has stopped, or has reached `maxclients`.
+    pub fn client(&self) -> Result<Client, CallError> {
+        Client::connect(&self.shared, &self.loops)
+    }
+
+    /// Runs one command and returns its reply. Each call has a client of its own: the database is
+    /// 0, and the effects of commands such as SELECT and MULTI end with the call. Commands that
+    /// depend on each other need a [`Client`].
+    ///
+    /// # Errors
+    /// The errors of [`Client::call`].
+    ///
+    /// ```
+    /// use punctual_server::Value;
+    /// let server = punctual_server::Server::builder().port(0).spawn()?;
+    /// server.call(&["SET", "greeting", "hello"])?;
+    /// assert_eq!(server.call(&["GET", "greeting"])?, Value::bulk("hello"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn call<A: AsRef<[u8]>>(&self, args: &[A]) -> Result<Value, CallError> {
+        self.idle_clients.call(|| self.client(), args)
+    }
+
     /// Stops the server. Blocks until its threads have ended.
     pub fn shutdown(mut self) {
         self.stop();
@@ -485,69 +594,4 @@ impl Drop for Server {
 
 fn instant(now: Now) -> SystemTime {
     UNIX_EPOCH + Duration::from_micros(now.micros())
-}
-
-/// Lowers `maxclients` to the number that the limit of open files allows.
-fn limit_clients(config: &mut Config, logger: &Logger) -> Result<(), StartError> {
-    let wanted = config.settings().max_clients;
-    let possible = make_room_for(&config.settings(), logger)?;
-    if possible < wanted {
-        let line = format!("maxclients {possible}\n");
-        config.load(line.as_bytes(), "the limit of open files")?;
-    }
-    Ok(())
-}
-
-fn announce_ready(server: &Server, tls: bool) {
-    let unix = server.unix.as_ref();
-    let unix = unix.map(|path| format!("unix {}", path.display()));
-    let tcp = server.addr.map(|_| "tcp".to_owned());
-    for socket in [tcp, tls.then(|| "tls".to_owned()), unix]
-        .into_iter()
-        .flatten()
-    {
-        log::notice!(server.shared.logger, "Ready to accept connections {socket}");
-    }
-}
-
-/// Logs the server's parameters and warnings.
-fn announce(shared: &Shared, settings: &Settings, port: u16) {
-    let logger = &shared.logger;
-    log::notice!(
-        logger,
-        "Running mode=standalone, port={port}, PID: {}, threads={}, shards={}.",
-        std::process::id(),
-        shared.mailboxes.len(),
-        shared.store.shards()
-    );
-    if port != 0
-        && let Some(most) = process::listen_backlog_max()
-        && most < settings.tcp_backlog
-    {
-        log::warning!(
-            logger,
-            "WARNING: The TCP backlog setting of {} cannot be enforced because /proc/sys/net/core/somaxconn is set to the \
-             lower value of {most}.",
-            settings.tcp_backlog
-        );
-    }
-    if shared.clock.is_virtual() {
-        log::warning!(
-            logger,
-            "The clock is virtual: time stands still until CLOCK ADVANCE or CLOCK SET."
-        );
-    }
-    shared.warn_of_base_format(settings);
-    log::notice!(logger, "Server initialized");
-}
-
-/// Returns the number of shards: the configured number, otherwise one shard for a single loop, or
-/// `PER_LOOP` for each of several loops, so that two commands rarely need the same lock.
-fn shard_count(settings: &Settings) -> usize {
-    const PER_LOOP: usize = 16;
-    match (settings.shards, settings.threads) {
-        (0, 0 | 1) => 1,
-        (0, threads) => (threads * PER_LOOP).next_power_of_two(),
-        (shards, _) => shards,
-    }
 }

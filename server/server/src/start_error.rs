@@ -18,6 +18,11 @@ pub enum StartError {
     /// The configuration is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// A command of the embedding program has the name of another command, or an invalid name.
+    #[error(
+        "the command name '{0}' is taken or invalid: use lower-case letters, digits, '.', '_', '-'"
+    )]
+    CommandName(String),
     /// The users cannot be loaded.
     #[error(transparent)]
     Users(UsersError),

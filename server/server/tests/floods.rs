@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use process::{Process, Start as _, exchange, read_to_end};
 use punctual_harness::{number, raise_open_file_limit};
 
-/// Largest allowed growth of resident memory over a flood.
+/// Maximum growth of resident memory by a flood, in MiB.
 const LEFT_MIB: f64 = 24.0;
 
 const MIB: usize = 1 << 20;
-/// Encoded lengths of an ECHO of eight digits and of its reply.
+/// Bytes of an encoded ECHO of eight digits, and of its reply.
 const ECHO_BYTES: usize = 28;
 const ANSWER_BYTES: usize = 14;
 /// Number of commands in 100 MB.
@@ -120,7 +120,7 @@ fn a_value_of_64_mib() {
     server.stop();
 }
 
-/// Requests 100 MB of replies and reads none.
+/// Requests 100 MB of replies and reads no bytes of them.
 fn request_without_reading(server: &Process) -> TcpStream {
     let mut stream = server.connect();
     let set = [
@@ -143,7 +143,7 @@ fn info(server: &Process, name: &str) -> u64 {
     value.parse().unwrap()
 }
 
-/// Blocks until the server has closed every connection but this function's.
+/// Blocks until the server has only the connection that this function opens.
 fn wait_for_disconnections(server: &Process) {
     let end = Instant::now() + process::PATIENCE;
     while info(server, "connected_clients") > 1 {
@@ -281,7 +281,7 @@ fn a_client_that_does_not_read_its_invalidations_is_closed() {
     server.stop();
 }
 
-/// Has `k` hold a value of 1 MiB.
+/// Sets `k` to a value of 1 MiB.
 fn set_mebibyte(server: &Process) {
     let value = vec![b'v'; MIB];
     let set = [
@@ -352,7 +352,8 @@ fn a_reply_beyond_the_hard_limit_takes_no_memory() {
     server.stop();
 }
 
-/// So do the messages that one command causes: those of others, and its client's own.
+/// The messages that one command causes end at the limit as well: messages to other clients, and
+/// messages to the client that sent the command.
 #[test]
 fn messages_beyond_the_hard_limit_take_no_memory() {
     let server = Process::start(&["--client-output-buffer-limit", "pubsub 8mb 0 0"]);
@@ -387,8 +388,8 @@ fn messages_beyond_the_hard_limit_take_no_memory() {
 
 #[test]
 fn twenty_thousand_connections_with_maxclients_ten_thousand() {
-    // This process's open files are limited: accepted connections stay open, refused ones are
-    // opened in rounds.
+    // The limit of open files concerns this process as well: accepted connections stay open, and
+    // the connections to be refused are opened in rounds.
     let files = raise_open_file_limit(20_200) as usize;
     let limit = 10_000.min((files - 200) * 2 / 3);
     if limit < 10_000 {
@@ -396,7 +397,8 @@ fn twenty_thousand_connections_with_maxclients_ten_thousand() {
     }
     let server = Process::start(&["--maxclients", &limit.to_string()]);
     let before = server.resident_mib();
-    // Once this connection has a reply, the one of `start` is closed: one queue accepts both.
+    // The server accepts connections in order. So once this connection has a reply, the server has
+    // closed the connection with which `start` checked that it is ready.
     let mut first = server.connect();
     exchange(&mut first, b"PING\r\n", b"+PONG\r\n");
     let mut served: Vec<TcpStream> = (1..limit).map(|_| server.connect()).collect();
@@ -438,12 +440,12 @@ fn twenty_thousand_connections_with_maxclients_ten_thousand() {
     server.stop();
 }
 
-/// Elements pushed after all waiting clients have left.
+/// Number of elements that are pushed after all waiting clients have disconnected.
 const ELEMENTS: u64 = 1_000;
 
-/// Has `clients` connections wait, send `len` bytes after the command, and close. Prints the time
-/// from the last close until the server has closed its ends. Returns the memory of a client that
-/// waits.
+/// Opens `clients` connections that send BLPOP and `len` bytes after it, and closes them. Prints
+/// the time from the last close until the server has closed its ends. Returns the memory of a
+/// waiting client in bytes.
 fn block_and_leave(server: &Process, name: &str, clients: usize, len: usize) -> u64 {
     let before = info(server, "used_memory");
     let received_before = info(server, "total_net_input_bytes");
@@ -456,7 +458,10 @@ fn block_and_leave(server: &Process, name: &str, clients: usize, len: usize) -> 
     let end = Instant::now() + process::PATIENCE;
     let received = || info(server, "total_net_input_bytes") - received_before;
     while received() < (clients * bytes.len()) as u64 {
-        assert!(Instant::now() < end, "the input behind is not read");
+        assert!(
+            Instant::now() < end,
+            "the server has not read the input after BLPOP"
+        );
         thread::sleep(Duration::from_millis(20));
     }
     let held = info(server, "used_memory").saturating_sub(before) / clients as u64;
@@ -475,7 +480,7 @@ fn block_and_leave(server: &Process, name: &str, clients: usize, len: usize) -> 
     exchange(&mut c, b"DEL q\r\n", b":1\r\n");
     let peak = server.peak_mib();
     println!(
-        "{name}: {clients} clients, {len} bytes behind BLPOP: {held} bytes each, peak {peak:.0} MiB, gone {took:.2?} after the last close"
+        "{name}: {clients} clients, {len} bytes after BLPOP: {held} bytes each, peak {peak:.0} MiB, gone {took:.2?} after the last close"
     );
     held
 }

@@ -75,8 +75,8 @@ pub trait Sink {
         let _ = key;
     }
 
-    /// Publishes the keys received by [`Sink::changed`] where the caller, which is about to look up
-    /// a key among them, finds them.
+    /// Publishes the keys that [`Sink::changed`] has received, so that the caller, which is about
+    /// to look up a changed key, finds them.
     fn note_changes(&mut self) {}
 
     /// Receives the name of a changed key and the clients that have read it since it last changed.

@@ -12,8 +12,8 @@
 //! Chunk numbers follow the order of hashes at every size of a part. So a scan's cursor is a hash:
 //! the scan has visited every key with a lower hash, even if parts grow, split or shrink meanwhile.
 //!
-//! The table does not store keys. The caller compares the key at an index, and returns an index's
-//! hash *place*, the high half of the key's hash.
+//! The table does not store keys. The caller passes functions that compare the key at an index and
+//! that return an index's *place*, the high half of the key's hash.
 
 #[cfg(test)]
 mod tests;
@@ -347,8 +347,8 @@ impl HashTable {
         self.len += 1;
     }
 
-    /// Reserves room for `keys` keys if the table is empty, so that inserting them moves none.
-    /// O(keys).
+    /// Reserves room for `keys` keys if the table is empty, so that inserting these keys moves few
+    /// or none of them. O(keys).
     pub(crate) fn reserve(&mut self, keys: usize) {
         if self.len > 0 || keys <= PART_MAX {
             return;

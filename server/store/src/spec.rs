@@ -59,6 +59,8 @@ flags! {
     NEEDS_SAVES = 38, "", "Not a Redis flag: refused, like a write, while background saves fail.";
     KEEPS_CACHING = 45, "", "Not a Redis flag: does not end the effect of CLIENT CACHING, which is for the next command.";
     NOT_IN_TIMER = 43, "", "Not a Redis flag: a timer may not run it.";
+    RESHAPES_REPLIES = 48, "", "Not a Redis flag: changes how many replies follow or which form they have, so that a client in the process cannot call it.";
+    EMBEDDER = 49, "", "Not a Redis flag: a command of the program in which the server is embedded.";
     SELECTS = 46, "", "Not a Redis flag: selects the database of the commands that follow.";
     CHANGES_ROLE = 47, "", "Not a Redis flag: allowed while a replica loads its master's data, because it may end the load.";
     RESTORES = 44, "", "Not a Redis flag: its payload may be a timer, whose command runs as the client's user.";

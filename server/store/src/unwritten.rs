@@ -1,5 +1,5 @@
 //! The remaining work of a snapshot: the items of [pages](crate::pages), or the pieces of a
-//! sequence, that it must still write in their state from when it began.
+//! sequence, that the snapshot must still write. It writes each as it was when the snapshot began.
 
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -6,9 +6,9 @@
 //!   most keys of a full store have been used within the same few seconds.
 //! - Under an LFU policy, the bits are minutes and a logarithmic counter (Morris, "Counting large
 //!   numbers of events in small registers", 1978) that decays while the key is not used, as in
-//!   Redis. Redis has 16 bits of minutes. Here the top one changes with each access, because most
-//!   accesses do not change the counter, and eviction must see that a key was used after eviction
-//!   examined it. So the minutes wrap after 22 days, in Redis after 45.
+//!   Redis. Redis has 16 bits of minutes. Here the top one of these bits changes with each access,
+//!   so that eviction sees that a key was used after eviction examined it: most accesses do not
+//!   change the counter. So the minutes wrap after 22 days, in Redis after 45.
 
 use crate::time::Now;
 
@@ -103,8 +103,7 @@ impl Uses {
         (before & ACCESS ^ ACCESS) | minutes(now) << 8 | (count + u32::from(more))
     }
 
-    /// Returns the decayed counter of a key with usage `uses`, or 0 if keys record their last
-    /// access.
+    /// Returns the decayed counter of a key with usage `uses`, or 0 if keys record no counter.
     pub fn count(self, uses: u32, now: Now) -> u32 {
         let Self::Count { decay_minutes, .. } = self else {
             return 0;
@@ -138,7 +137,7 @@ impl Uses {
     }
 
     /// Returns the time in the unit of this policy: seconds, units of 128 ms, or minutes. Ranks
-    /// change only when it does.
+    /// change only when this time changes.
     #[inline]
     pub(crate) fn tick(self, now: Now) -> u32 {
         match self {

@@ -1,8 +1,8 @@
 //! One connection to a server, which sends commands in a batch and returns their replies in order.
 //!
-//! Ground rules: one thread owns the connection. Connecting by TCP, and each read and write, take
-//! at most [`WAIT_MAX`], so a server that hangs causes an error. After an error, the caller drops
-//! the connection and opens a new one.
+//! Ground rules: one thread owns the connection. A TCP connect, a read and a write each take at
+//! most [`WAIT_MAX`], so a server that hangs causes an error. After an error, the caller drops the
+//! connection and opens a new one.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs as _};
@@ -149,7 +149,7 @@ impl Connection {
     }
 }
 
-/// Returns a reply as printable text; an empty text for arrays and nulls.
+/// Returns a reply as printable text. The text is empty for arrays and nulls.
 pub(crate) fn text(value: &Value) -> String {
     match (value.as_bytes(), value.as_int()) {
         (_, Some(number)) => number.to_string(),

@@ -61,8 +61,8 @@ pub(crate) fn bars(counts: &[u64]) -> String {
     counts.iter().map(bar).collect()
 }
 
-/// Returns the lowest bucket bound at or below which at least `percent` percent of the counts are.
-/// A bucket is its upper bound and its count, in ascending order of bounds.
+/// Returns the lowest upper bound of a bucket such that at least `percent` percent of all values
+/// are at or below it. A bucket is its upper bound and its number of values; the bounds ascend.
 pub(crate) fn percentile(buckets: &[(u64, u64)], percent: f64) -> Option<u64> {
     let all: u64 = buckets.iter().map(|bucket| bucket.1).sum();
     let wanted = (all as f64 * percent / 100.0).ceil().max(1.0) as u64;

@@ -2,7 +2,7 @@
 //! It uses an ordinary client connection.
 //!
 //! A [`Sample`] holds the replies to a few commands. If the server refuses a command, the command's
-//! pane shows the reason. `panes` makes text of the last two samples, which `screen` draws and
+//! pane shows the reason. `panes` turns the last two samples into text, which `screen` draws and
 //! `--once` prints. `app` has the threads, and `terminal` writes the changed lines.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]

@@ -1,4 +1,5 @@
-//! The command line of `punctual top`. Options have the same names as in redis-cli.
+//! The command line of `punctual top`. The options for the connection have redis-cli's names, and
+//! some also have a longer name.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -108,8 +109,8 @@ impl Options {
         options.check_combinations().map(|()| options)
     }
 
-    /// Checks that options which need each other are both given, and that `--socket` and `--tls`
-    /// are not.
+    /// Returns an error if an option lacks another option that it needs, or if both `--socket` and
+    /// `--tls` are given.
     fn check_combinations(&self) -> Result<(), Error> {
         let (cert, key) = (self.cert.is_some(), self.key.is_some());
         for (name, given, needed, needed_given) in [
@@ -162,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_are_those_of_redis_cli() {
+    fn options_have_the_names_of_redis_cli() {
         let parse = |line: &str| Options::read(line.split(' ').skip(1));
         let all = "top -h db -p 7 --user u -a x -n 3 --tls --cacert c --cert d --key e --sni f --insecure --interval 0.5";
         let options = parse(all).unwrap();

@@ -56,8 +56,9 @@ const PERCENTILES: [(&str, &str, f64); 4] = [
 ];
 
 impl Samples<'_> {
-    /// Returns INFO of the sample before, and the seconds since then. Returns `None` if the server
-    /// has restarted, because its counters have started again from 0.
+    /// Returns INFO of the sample before, and the seconds since that sample. Returns `None` if
+    /// there is no such sample, or if the server has restarted, because its counters then began
+    /// again at 0.
     fn earlier(&self, info: &Info) -> Option<(&Info, f64)> {
         let before = self.before?;
         let old = before.info.as_ref().ok()?;
@@ -211,7 +212,7 @@ impl Samples<'_> {
                 });
             }
         }
-        // A reason is shown once for all spans.
+        // Shows the same reason once, and not for each span.
         lines.dedup();
         let mut answers = self.now.timers_due.iter().chain(&self.now.jobs_due);
         Pane {

@@ -10,8 +10,8 @@ use punctual_resp::Value;
 use crate::connection::{Connection, printable, text};
 use crate::info::Info;
 
-/// Spans of time in which due timers and jobs are counted: name, length in ms, number of equal
-/// parts.
+/// Spans of time in which due timers and jobs are counted: name, length in ms, and the number of
+/// equal parts of the span.
 pub(crate) const SPANS: [(&str, u64, usize); 3] = [
     ("minute", 60_000, 60),
     ("hour", 3_600_000, 60),
@@ -147,8 +147,8 @@ impl Sample {
         let info = accept(&first[0], |reply| {
             Some(Info::parse(&String::from_utf8_lossy(reply.as_bytes()?)))
         });
-        // The server's time. The clock of the server's machine may differ from the clock of this
-        // machine, and the server may have a virtual clock.
+        // The server's time, because the clocks of the two machines may differ, and the server may
+        // have a virtual clock.
         let time = accept(&first[1], |reply| {
             let parts = reply.as_slice()?;
             let part = |at: usize| text(parts.get(at)?).parse::<u64>().ok();

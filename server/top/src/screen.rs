@@ -71,9 +71,9 @@ impl View {
 pub struct State {
     /// The server's address.
     pub address: String,
-    /// The last sample.
+    /// The last sample; `None` before the first one.
     pub now: Option<Sample>,
-    /// The sample before the last one.
+    /// The sample before `now`.
     pub before: Option<Sample>,
     /// The reason for which there is no connection.
     pub trouble: Option<String>,
@@ -146,8 +146,8 @@ fn fit(text: &str, columns: usize) -> String {
     fitting.collect()
 }
 
-/// Breaks a text into lines of at most `columns`: between words, and within a word that is longer
-/// than a line.
+/// Breaks a text into lines of at most `columns`. Breaks between words, and within a word only if
+/// the word is longer than a line.
 fn wrap(text: &str, columns: usize) -> Vec<String> {
     let text = fit(text, usize::MAX);
     let (mut rest, mut lines) = (text.trim(), Vec::new());
@@ -165,7 +165,7 @@ fn wrap(text: &str, columns: usize) -> Vec<String> {
     }
 }
 
-/// Draws a pane in `rows` rows. Only the last pane of a page has `scroll`, which is reduced to the
+/// Draws a pane in `rows` rows. Only the last pane of a page has `scroll`. Limits `scroll` to the
 /// number of lines that can be scrolled.
 fn draw_pane(pane: &Pane, columns: usize, rows: usize, scroll: Option<&mut usize>) -> Vec<Line> {
     let lines = pane.lines.iter().flat_map(|line| match pane.refused {

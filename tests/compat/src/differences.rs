@@ -2,12 +2,12 @@
 //! follow (7.2).
 //!
 //! The generators avoid them, or the comparison tolerates them; each entry says how. If a newly
-//! found difference is right, it belongs into this list; if it is wrong, it is a bug to fix.
+//! found difference is right, add it to this list; if it is wrong, fix the bug.
 
 /// One known difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// The command, or a part of one.
+    /// The command, or the part of it that differs.
     pub what: &'static str,
     /// The behaviour of 7.0 and of 7.2.
     pub how: &'static str,
@@ -29,13 +29,13 @@ pub const KNOWN: &[Difference] = &[
     },
     Difference {
         what: "ACL, CLIENT, DEBUG, FUNCTION and SCRIPT HELP",
-        how: "7.2's CLIENT HELP lists SETINFO and NO-TOUCH; ours lists the subcommands that there are",
+        how: "7.2's CLIENT HELP lists SETINFO and NO-TOUCH; ours lists the subcommands that exist",
         avoided: "not drawn",
     },
     Difference {
         what: "ACL LIST, ACL GETUSER",
         how: "7.0 prints the shortest list of categories and commands that it finds; 7.2 and ours print the rules in their order",
-        avoided: "what the rules allow is compared, by ACL DRYRUN",
+        avoided: "ACL DRYRUN compares the commands that the rules allow",
     },
     Difference {
         what: "ACL DRYRUN of PFMERGE without sources and of MIGRATE and XREADGROUP with invalid arguments",
@@ -44,7 +44,7 @@ pub const KNOWN: &[Difference] = &[
     },
     Difference {
         what: "ACL SETUSER that takes a permission from a blocked client",
-        how: "7.0 serves the client, 7.2 checks when it would be served; ours replies NOPERM at once",
+        how: "7.0 serves the client; 7.2 checks the permission before it serves the client; ours replies NOPERM at once",
         avoided: "not drawn",
     },
     Difference {
@@ -63,18 +63,18 @@ pub const KNOWN: &[Difference] = &[
         avoided: "compared by kind of reply; COMMAND INFO by name, arity, flags, key positions and categories",
     },
     Difference {
-        what: "COMMAND GETKEYS with a name alone",
-        how: "a wrong number of arguments in 7.0, looked up in 7.2",
+        what: "COMMAND GETKEYS with only a name",
+        how: "7.0 replies with a wrong number of arguments, 7.2 looks the name up",
         avoided: "not drawn",
     },
     Difference {
         what: "CONFIG SET maxmemory-policy with an unknown policy",
-        how: "the error lists the policies, and 8.6 has volatile-lrm and allkeys-lrm besides",
+        how: "the error lists the policies; ours also lists volatile-lrm and allkeys-lrm of 8.6",
         avoided: "not drawn",
     },
     Difference {
         what: "HELLO",
-        how: "version differs, and the connection's id",
+        how: "the version and the connection's id differ",
         avoided: "both fields compared by kind",
     },
     Difference {
@@ -96,7 +96,7 @@ pub const KNOWN: &[Difference] = &[
     Difference {
         what: "a NUL byte in an inline request",
         how: "both wait forever for the end of the line, because C's string ends there; in ours it is an ordinary byte",
-        avoided: "requests of random bytes have none",
+        avoided: "requests of random bytes have no NUL bytes",
     },
     Difference {
         what: "requests of more than 1,048,576 arguments",
@@ -105,17 +105,17 @@ pub const KNOWN: &[Difference] = &[
     },
     Difference {
         what: "XSETID",
-        how: "7.0 accepts an ID below that of an entry that was deleted, 7.2 refuses it",
-        avoided: "the IDs drawn are above those of all entries",
+        how: "7.0 accepts an ID below the ID of a deleted entry, 7.2 refuses it",
+        avoided: "drawn IDs are above the IDs of all entries",
     },
     Difference {
         what: "+ as the ID of XREAD and XREADGROUP",
-        how: "an invalid ID in 7.0; since 7.4 the last entry, and an error of its own",
+        how: "an invalid ID in 7.0; since 7.4 it means the last entry for XREAD, and XREADGROUP refuses it with another error",
         avoided: "not drawn",
     },
     Difference {
         what: "XREAD and XREADGROUP of a client that waits for several streams",
-        how: "7.0 replies with the stream that was filled first, 7.2 with all of them",
+        how: "7.0 replies with the stream that was filled first, 7.2 with all streams that have entries",
         avoided: "a client waits for one stream",
     },
     Difference {
@@ -125,12 +125,12 @@ pub const KNOWN: &[Difference] = &[
     },
     Difference {
         what: "XINFO STREAM, radix-tree-nodes",
-        how: "ours has no radix tree; the number is that of blocks and one",
+        how: "ours has no radix tree; the number is the number of blocks plus one",
         avoided: "not compared",
     },
     Difference {
         what: "OBJECT ENCODING",
-        how: "7.2 has listpacks for small lists, 7.0 only quicklists; 7.2 for small sets of texts too, 7.0 hashtables",
+        how: "7.2 has listpacks for small lists, 7.0 only quicklists; 7.2 also has listpacks for small sets of texts, 7.0 hashtables",
         avoided: "both names are accepted; the audit checks that ours is small if it is a listpack",
     },
     Difference {
@@ -140,7 +140,7 @@ pub const KNOWN: &[Difference] = &[
     },
     Difference {
         what: "SORT after a number beyond all doubles",
-        how: "both mistake the errno left by that number (also by 1e-320) for an error of their own; a replica then stores nothing. Ours checks each number",
+        how: "both mistake the errno that parsing the number has set (also for 1e-320) for an error of SORT; a replica then stores nothing. Ours checks each number",
         avoided: "a command that clears errno precedes each SORT",
     },
     Difference {
@@ -154,13 +154,13 @@ pub const KNOWN: &[Difference] = &[
         avoided: "0 and -0 in replies with scores count as equal",
     },
     Difference {
-        what: "SORT STORE, ZUNIONSTORE and the like over a value of another type, on which clients block",
+        what: "SORT STORE, ZUNIONSTORE and similar commands that replace a value of another type, while clients block on the key",
         how: "both leave the clients blocked although there is data; ours serves them",
         avoided: "scenes either store collections or have values of other types",
     },
     Difference {
         what: "RESTORE with a TTL beyond all deadlines",
-        how: "both overflow, and the key expires at once; ours refuses it like other commands do",
+        how: "both overflow, and the key expires at once; ours refuses the TTL, as other commands do",
         avoided: "not drawn",
     },
     Difference {
@@ -176,7 +176,7 @@ pub const KNOWN: &[Difference] = &[
     Difference {
         what: "ZRANK and ZREVRANK WITHSCORE, deadlines of hash fields",
         how: "not in 7.0",
-        avoided: "not drawn; the family `fields` is, if the oracle is 7.4",
+        avoided: "not drawn; the family `fields` is drawn if the oracle is 7.4 or later",
     },
     Difference {
         what: "ranges by members of a sorted set whose scores differ",
@@ -189,7 +189,7 @@ pub const KNOWN: &[Difference] = &[
         avoided: "not drawn",
     },
     Difference {
-        what: "COMMAND GETKEYS PFMERGE with a destination alone",
+        what: "COMMAND GETKEYS PFMERGE with only a destination",
         how: "both refuse arguments that the command itself accepts; ours returns the destination",
         avoided: "not drawn",
     },
@@ -206,12 +206,12 @@ pub const KNOWN: &[Difference] = &[
     Difference {
         what: "doubles in replies of scripts, and in the texts that a script makes of them",
         how: "17 digits in 7.0, the shortest text in 7.2; -nan in 7.0",
-        avoided: "doubles are drawn whose digits agree",
+        avoided: "only doubles with equal digits in both are drawn",
     },
     Difference {
         what: "TIME and PTTL in scripts",
-        how: "go on in 7.0, stand still in 7.2",
-        avoided: "compared by type; the corpus states ours",
+        how: "time continues during a script in 7.0, and stands still in 7.2",
+        avoided: "compared by type; the corpus states our reply",
     },
     Difference {
         what: "BLPOP and its relatives, BLOCK of XREAD and XREADGROUP, and WAIT in scripts",
@@ -221,21 +221,21 @@ pub const KNOWN: &[Difference] = &[
     Difference {
         what: "error tables without a text",
         how: "7.0 crashes; ours replies with an error",
-        avoided: "not drawn; in the corpus, only ours is asked",
+        avoided: "not drawn; in the corpus, only our server runs it",
     },
     Difference {
         what: "scripts without end, and tables that contain themselves",
-        how: "7.0 allocates until the system ends it; ours ends the script when its memory is used up",
-        avoided: "not drawn; in the corpus, only ours is asked",
+        how: "7.0 allocates until the system kills the server; ours ends the script at its memory limit",
+        avoided: "not drawn; in the corpus, only our server runs it",
     },
     Difference {
         what: "os.clock, collectgarbage(\"setpause\")",
-        how: "7.0 has no os, and lets a script tune the collector; ours has os.clock as 7.4, and only seems to tune",
-        avoided: "not drawn; in the corpus, only ours is asked",
+        how: "7.0 has no table os, and a script can tune its collector; ours has os.clock as 7.4, and ignores the tuning",
+        avoided: "not drawn; in the corpus, only our server runs it",
     },
     Difference {
         what: "FUNCTION LIST, FUNCTION DUMP",
         how: "both have the order of a hash table",
-        avoided: "compared in any order, and by type; several libraries are restored only into none",
+        avoided: "compared in any order, and by type; FUNCTION RESTORE of several libraries has the option FLUSH",
     },
 ];

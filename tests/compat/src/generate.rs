@@ -138,8 +138,8 @@ fn named(draw: &mut Draw, name: &str) -> Command {
     Command::new(draw.case(name))
 }
 
-/// Number of commands per pipeline. With so many, the comparison is fast; with so few, the two
-/// servers set relative TTLs within a few milliseconds of each other.
+/// Number of commands per pipeline. A smaller number would make the comparison slow. With a larger
+/// number, the two servers would set relative TTLs more than a few milliseconds apart.
 const PIPELINE: usize = 200;
 
 /// An endless stream of acts.

@@ -1,5 +1,5 @@
 //! Runs random operations on every deadline queue, and compares each queue with the model of the
-//! library's own tests. `queue_ops` tests only the wheel, and so more of its code.
+//! library's own tests. `queue_ops` tests only the wheel, and reaches more of the wheel's code.
 #![no_main]
 #![allow(unexpected_cfgs)] // cargo-fuzz sets `fuzzing`
 

@@ -26,7 +26,8 @@ module Verdict
     end
   end
 
-  # Runs the program, prints the verdict and ends the process, even if the library has running threads.
+  # Runs the program, prints the verdict and ends the process, even if the library has running
+  # threads.
   def report
     $stdout.sync = true
     yield

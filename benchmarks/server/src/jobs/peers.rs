@@ -24,7 +24,7 @@ use crate::clock::unix_micros;
 use crate::error::{Error, Result};
 use crate::late::Late;
 use crate::launch::{Program, Server, installed, temporary_directory};
-use crate::options::{JobsOptions, Kind};
+use crate::options::JobsOptions;
 use crate::report::Report;
 use crate::sheet::{Bar, Column, Figures, Sheet};
 
@@ -47,7 +47,7 @@ struct Script {
     source: &'static str,
     /// Commands or files (below the folder of packages) that must be installed.
     needs: &'static [&'static str],
-    kind: Kind,
+    on_punctual: bool,
 }
 
 const SCRIPTS: [Script; 4] = [
@@ -57,7 +57,7 @@ const SCRIPTS: [Script; 4] = [
         file: "punctual_jobs.py",
         source: include_str!("../../peers/punctual_jobs.py"),
         needs: &["python/jobs.py", "python/redis"],
-        kind: Kind::Punctual,
+        on_punctual: true,
     },
     Script {
         name: "BullMQ",
@@ -65,7 +65,7 @@ const SCRIPTS: [Script; 4] = [
         file: "bullmq.js",
         source: include_str!("../../peers/bullmq.js"),
         needs: &["node_modules/bullmq/package.json"],
-        kind: Kind::Redis,
+        on_punctual: false,
     },
     Script {
         name: "Celery",
@@ -73,7 +73,7 @@ const SCRIPTS: [Script; 4] = [
         file: "celery_tasks.py",
         source: include_str!("../../peers/celery_tasks.py"),
         needs: &["python/celery", "python/redis"],
-        kind: Kind::Redis,
+        on_punctual: false,
     },
     Script {
         name: "Sidekiq",
@@ -81,14 +81,14 @@ const SCRIPTS: [Script; 4] = [
         file: "sidekiq_jobs.rb",
         source: include_str!("../../peers/sidekiq_jobs.rb"),
         needs: &["sidekiq"],
-        kind: Kind::Redis,
+        on_punctual: false,
     },
 ];
 
 /// A job queue, and the command line of its programs.
 struct Peer {
     name: String,
-    kind: Kind,
+    on_punctual: bool,
     /// The words before the mode; empty for the peer without a client library, which runs in this
     /// process.
     words: Vec<PathBuf>,
@@ -105,21 +105,28 @@ pub(super) fn run(options: &JobsOptions, programs: &[Program], report: &mut Repo
     );
     let folder = temporary_directory()?;
     let mut peers = peers(&options.packages, folder.path())?;
-    peers.retain(|peer| programs.iter().any(|program| program.kind == peer.kind));
+    // A peer without Punctual runs on the first other server.
+    peers.retain(|peer| {
+        programs
+            .iter()
+            .any(|program| program.ours == peer.on_punctual)
+    });
     let bullmq = peers
         .iter()
         .position(|peer| peer.name.starts_with("BullMQ"));
     let column = |(at, peer): (usize, &Peer)| Column {
         label: peer.name.clone(),
         product: peer.name.clone(),
-        ours: peer.kind == Kind::Punctual,
-        base: bullmq.filter(|bullmq| *bullmq != at),
+        ours: peer.on_punctual,
+        bases: bullmq.filter(|bullmq| *bullmq != at).into_iter().collect(),
     };
     let mut sheet = Sheet::new("jobs", peers.iter().enumerate().map(column).collect());
     let bars = [("server CPU per job, µs", Bar::RatioAtMost(0.2))];
     sheet.measure(report, "job queues", &bars, 1, |at, _| {
         let peer = &peers[at];
-        let program = programs.iter().find(|program| program.kind == peer.kind);
+        let program = programs
+            .iter()
+            .find(|program| program.ours == peer.on_punctual);
         let server = program.map_or_else(
             || Err(Error::NoServer(peer.name.clone())),
             |program| program.start(&[]),
@@ -144,16 +151,16 @@ pub(super) fn run(options: &JobsOptions, programs: &[Program], report: &mut Repo
 fn peers(packages: &Path, folder: &Path) -> Result<Vec<Peer>> {
     // Programs run in another folder, so the path must be absolute.
     let packages = packages.canonicalize().unwrap_or_else(|_| packages.into());
-    let peer = |name: &str, kind, words| Peer {
+    let peer = |name: &str, on_punctual, words| Peer {
         name: name.to_owned(),
-        kind,
+        on_punctual,
         words,
         packages: packages.clone(),
     };
-    let mut found = vec![peer("JOB, raw connection", Kind::Punctual, Vec::new())];
+    let mut found = vec![peer("JOB, raw connection", true, Vec::new())];
     let rust = packages.join("job_peer");
     match installed(&rust) {
-        true => found.push(peer("JOB, Rust client", Kind::Punctual, vec![rust])),
+        true => found.push(peer("JOB, Rust client", true, vec![rust])),
         false => say!("JOB, Rust client, is not built: scripts/setup job-peers"),
     }
     for script in &SCRIPTS {
@@ -167,7 +174,7 @@ fn peers(packages: &Path, folder: &Path) -> Result<Vec<Peer>> {
         let name = format!("{} {}", script.name, version(script.name, &packages));
         found.push(peer(
             name.trim_end(),
-            script.kind,
+            script.on_punctual,
             vec![script.interpreter.into(), path],
         ));
     }

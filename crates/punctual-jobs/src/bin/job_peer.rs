@@ -65,7 +65,8 @@ async fn produce(port: &str, count: u64, first: u64, spread: u64) -> RedisResult
     for begin in (0..count).step_by(PIPELINE as usize) {
         let mut pipe = redis::pipe();
         for index in begin..count.min(begin + PIPELINE) {
-            // The jobs are not due in the order in which they are added: 7,919 is a prime.
+            // 7,919 is a prime, so the factor shuffles the due times: the jobs are not due in the
+            // order in which they are added.
             let due = first + index * 7919 % count * spread / count;
             let now = since_1970(SystemTime::now()).as_millis() as u64;
             let due = if first == 0 { now } else { due };

@@ -1,5 +1,5 @@
-//! The library `struct`: packs values as C structures do. The results are the same as those of
-//! Roberto Ierusalimschy's library in the version of Redis.
+//! The library `struct`: packs values into the bytes of C structures. The results are the same as
+//! in Redis's version of Roberto Ierusalimschy's library.
 //!
 //! A format is a sequence of options. `b B h H l L T i I f d` are numbers of various sizes; the
 //! size may follow `i` and `I`. `s` and `c` are strings, and `x` is a byte of padding. `<` and `>`
@@ -133,7 +133,8 @@ impl Format<'_> {
     }
 }
 
-/// Converts as code of a C compiler for x86-64 does, also values that do not fit.
+/// Converts to an unsigned integer as compiled C code on x86-64 does, even for values that do not
+/// fit.
 fn to_u64(value: f64) -> u64 {
     const HALF: f64 = 9_223_372_036_854_775_808.0;
     if value >= HALF {

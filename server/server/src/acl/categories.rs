@@ -33,8 +33,7 @@ pub(crate) struct Category {
     pub(crate) name: &'static str,
     /// The commands that ACL CAT lists.
     pub(crate) members: CommandSet,
-    /// The commands that a rule such as `+@read` changes: the members, and all subcommands of
-    /// member containers.
+    /// The commands that a rule such as `+@read` changes: the members and all their subcommands.
     pub(crate) reach: CommandSet,
 }
 

@@ -20,8 +20,8 @@ use crate::table::access::{Need, Needs};
 pub(crate) enum Denied {
     /// The user may not run the command.
     Command,
-    /// The user may not access the key, or the glob of keys, at this position of the arguments. The
-    /// number of arguments stands for all keys.
+    /// The user may not access the key, or the glob of keys, at this position of the arguments. A
+    /// position after the last argument stands for all keys.
     Key(usize),
     /// The user may not access the channel at this position of the arguments.
     Channel(usize),
@@ -196,8 +196,8 @@ fn reads_all_of(selector: &Selector, glob: &[u8]) -> bool {
 #[inline(always)]
 fn allows_key(selector: &Selector, key: &[u8], need: Need) -> bool {
     let head = Head::new(key);
-    // A loop, because the compiler makes a call of `any`, which costs as much as the three
-    // comparisons for a typical user.
+    // A loop is used because the compiler turns `any` into a call. The call costs as much as the
+    // three comparisons for a typical user.
     for allowed in &selector.keys {
         if allowed.pattern.matches_from(head, key)
             && (allowed.read || !need.read)

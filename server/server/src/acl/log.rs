@@ -86,7 +86,7 @@ pub(crate) struct Denial {
     pub(crate) client: Vec<u8>,
 }
 
-/// An entry: equal denials with less than a minute between them.
+/// An entry: equal denials with at most a minute between them.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) id: u64,
@@ -104,8 +104,8 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// Adds a denial. If one of the latest entries is equal and younger than a minute, that entry
-    /// counts the denial. `max` is the maximum number of entries.
+    /// Adds a denial. If one of the latest entries is equal and its last denial is at most a minute
+    /// ago, that entry counts the denial. `max` is the maximum number of entries.
     pub(crate) fn add(&self, denial: Denial, now_ms: u64, max: usize) {
         /// Number of the latest entries that are compared with a new denial.
         const COMPARED: usize = 10;

@@ -3,10 +3,10 @@
 //! - A [`user::User`] is an immutable snapshot. A session holds its user by `Arc`, and a flag that
 //!   is set if the user is unrestricted: for the default user a check costs one predictable branch.
 //! - [`registry::Users`] has all users under one mutex, with a version. SETUSER replaces a snapshot
-//!   and raises the version before its reply; a session compares the version before it runs what it
-//!   reads next (`node::users`). No other lock is taken under the mutex.
-//! - Permissions for commands are bits by row of the command table; subcommands have their own
-//!   rows. [`rules`] parses and prints rules, [`categories`] derives categories, [`check`] decides,
+//!   and raises the version before its reply; a session compares the version before it runs the
+//!   commands that it reads next (`node::users`). No other lock is taken under the mutex.
+//! - A selector has one bit for each row of the command table; subcommands have their own rows.
+//!   [`rules`] parses and prints rules, [`categories`] derives categories, [`check`] decides,
 //!   [`log`] records denials, [`file`] reads and writes `aclfile`.
 //! - A command is checked when it arrives, again when EXEC runs it, and, as the script's caller,
 //!   when a script calls it. A waiting command is checked again when its user changes: the thread

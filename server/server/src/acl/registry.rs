@@ -2,8 +2,8 @@
 //!
 //! Users are immutable snapshots. A change replaces the snapshot under the mutex and raises the
 //! version, before the reply of the command that made the change. A session compares the version
-//! before it runs what it has read. So the new rules apply to every command that any client sends
-//! after that reply.
+//! before it runs the commands that it has read. So the new rules apply to every command that any
+//! client sends after that reply.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::table::CommandTable;
 /// Name of the user that clients have before they authenticate.
 pub(crate) const DEFAULT: &[u8] = b"default";
 
-/// All users by name, which is the order of ACL LIST.
+/// All users by name. ACL LIST has the same order.
 pub(crate) type UserMap = BTreeMap<Arc<[u8]>, Arc<User>>;
 
 /// The users of a server, and the log of denials.
@@ -173,7 +173,7 @@ impl Users {
         Some(removed)
     }
 
-    /// Replaces all users and returns the former ones. The default user keeps its number, so its
+    /// Replaces all users and returns the former users. The default user keeps its identity, so its
     /// clients stay connected.
     pub(crate) fn replace(&self, mut new: UserMap) -> UserMap {
         let mut all = self.all.lock();

@@ -52,7 +52,7 @@ pub(crate) fn has_spaces(text: &[u8]) -> bool {
         .any(|byte| matches!(byte, b' ' | b'\t'..=b'\r' | 0))
 }
 
-/// Joins the arguments of a selector that begins and ends in different arguments.
+/// Joins the arguments of each selector `(...)` that spans several arguments.
 ///
 /// # Errors
 /// Returns the position of a parenthesis that is not closed.
@@ -156,7 +156,8 @@ impl Rules {
         Ok(false)
     }
 
-    /// Applies a rule about commands, keys or channels to a selector.
+    /// Applies a rule about commands, keys or channels to a selector. Returns true if the rule
+    /// allows a first argument.
     fn apply_to_selector(&self, selector: &mut Selector, rule: &[u8]) -> Result<bool, RuleError> {
         let is = |word: &str| rule.eq_ignore_ascii_case(word.as_bytes());
         match rule {
@@ -190,7 +191,7 @@ impl Rules {
             [sign @ (b'+' | b'-'), b'@', name @ ..] => {
                 let category = self.category(name).ok_or(RuleError::Unknown)?;
                 let on = *sign == b'+';
-                selector.commands.set_those_of(&category.reach, on);
+                selector.commands.set_all_of(&category.reach, on);
                 selector.all_commands &= on;
                 selector
                     .first_args
@@ -204,7 +205,8 @@ impl Rules {
         Ok(false)
     }
 
-    /// Allows a command, a subcommand, or a command with a first argument.
+    /// Allows a command, a subcommand, or a command with a first argument. Returns true for a first
+    /// argument.
     fn allow(&self, selector: &mut Selector, name: &[u8]) -> Result<bool, RuleError> {
         let Some(bar) = name.iter().rposition(|byte| *byte == b'|') else {
             self.set(selector, self.find(name)?, true);

@@ -64,7 +64,7 @@ impl User {
     }
 
     /// Returns the user of the server's own clients: the primary's stream, the append-only file,
-    /// idle scripts.
+    /// connections of the HTTP port, and sessions of scripts and timers while none of them runs.
     pub(crate) fn internal() -> Arc<Self> {
         static INTERNAL: LazyLock<Arc<User>> = LazyLock::new(|| {
             let mut user = User::new(Identity::default(), 0, true);
@@ -83,13 +83,14 @@ impl User {
         &mut self.selectors[0]
     }
 
-    /// Returns true if the user may do unrestricted, so that no check is needed.
+    /// Returns true if the user may run all commands on all keys and channels, so that no check is
+    /// needed.
     pub(crate) fn is_unrestricted(&self) -> bool {
         self.unrestricted
     }
 
-    /// Returns true if clients have this user without authentication, provided that it is the
-    /// default user.
+    /// Returns true if this user needs no password. If it is the default user, clients then need
+    /// not authenticate.
     pub(crate) fn is_open(&self) -> bool {
         self.on && self.no_password
     }
@@ -117,7 +118,7 @@ impl User {
     }
 }
 
-/// A set of commands: one bit for each row of the command table.
+/// A set of commands, with one bit for each row of the command table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CommandSet(Box<[u64]>);
 
@@ -151,7 +152,7 @@ impl CommandSet {
     }
 
     /// Adds or removes the commands of another set.
-    pub(crate) fn set_those_of(&mut self, other: &Self, on: bool) {
+    pub(crate) fn set_all_of(&mut self, other: &Self, on: bool) {
         for (word, other) in self.0.iter_mut().zip(&other.0) {
             if on {
                 *word |= other;
@@ -171,7 +172,7 @@ pub(crate) struct Pattern {
     pub(crate) text: Box<[u8]>,
     /// The bytes before the first special character, at most eight, in the low bytes of the number.
     head: Head,
-    /// Mask of those bytes.
+    /// Mask of the bytes in `head`.
     mask: u64,
     form: Form,
 }
@@ -223,7 +224,8 @@ impl Pattern {
         self.matches_from(Head::new(name), name)
     }
 
-    /// As [`Pattern::matches`]. A caller with several patterns computes the name's `head` once.
+    /// Returns the same as [`Pattern::matches`]. A caller with several patterns computes the name's
+    /// `head` once.
     #[inline(always)]
     pub(crate) fn matches_from(&self, head: Head, name: &[u8]) -> bool {
         head.0 & self.mask == self.head.0
@@ -258,9 +260,10 @@ pub(crate) struct KeyPattern {
 pub(crate) struct Selector {
     /// All commands are allowed, and no later rule has forbidden one.
     pub(crate) all_commands: bool,
-    /// The set of commands began with `+@all` rather than empty. Printed rules begin accordingly.
+    /// Whether the set of commands was full (`+@all`) before `rules`, rather than empty (`-@all`).
     pub(crate) from_all: bool,
-    /// The rules about commands that followed, as they are printed: `+get`, `-@write`, `+select|0`.
+    /// Rules that have changed the set of commands since, as they are printed: `+get`, `-@write`,
+    /// `+select|0`.
     pub(crate) rules: Vec<Box<[u8]>>,
     pub(crate) commands: CommandSet,
     /// First arguments with which a command outside of the set is allowed, by the command's id.

@@ -1,9 +1,9 @@
 //! Replies that wait for the append-only file.
 //!
 //! A reply waits if it could reveal an unreleased change, which is a change that a crash of the
-//! server could still lose. Such are the replies of a write, of a read of a key with an unreleased
-//! change, and of a command that reads all keys. From the first such reply on, the output of its
-//! connection is held; other connections continue.
+//! server could still lose. The replies to three kinds of commands wait: writes, reads of a key
+//! with an unreleased change, and commands that read all keys. From the first such reply on, the
+//! output of the connection is held; other connections continue.
 
 use punctual_resp::Args;
 use punctual_store::Turn;

@@ -1,19 +1,18 @@
 //! The log of changes gives the changes of all event loops one order, and feeds its two readers:
 //! the append-only file and the replicas.
 //!
-//! A turn (the commands that a loop runs at one instant) appends its effects (commands that replay
-//! its changes) under its shard locks ([`Sink::log`](punctual_store::events::Sink::log)). Both
-//! readers get the same bytes; published messages go to the replicas only. A position of the file
-//! counts the bytes appended for it. Loops never write files: the file's thread takes the bytes,
-//! and *releases* a position when all bytes before it are written, with `appendfsync always` when
-//! they are synced. A reply that could reveal a later change is held ([`Hold`]), so a killed
-//! process loses nothing that a client has seen. Messages, keyspace events, invalidations and the
-//! replicas' stream are not held. If a write fails, clients with held output are disconnected.
+//! A turn appends its effects (commands that replay its changes) under its shard locks
+//! ([`Sink::log`](punctual_store::events::Sink::log)). Both readers get the same bytes; published
+//! messages go to the replicas only. A position of the file counts the bytes appended for it. Loops
+//! never write files: the file's thread takes the bytes, and *releases* a position when all bytes
+//! before it are written (with `appendfsync always`: synced). A reply that could reveal a later
+//! change is held ([`Hold`]), so a killed process loses nothing that a client has seen. Messages,
+//! events, invalidations and the replicas' stream are not held. If a write fails, clients with held
+//! output are disconnected.
 //!
-//! Ground rules: only a turn that holds every shard and has [flushed its
-//! effects](Turn::flush_effects) attaches or detaches a reader, or begins a snapshot that the log
-//! continues. So the snapshot contains exactly the changes appended before. The log's lock is taken
-//! after the locks of shards and configuration, and an append only copies memory.
+//! Ground rules: only a turn that holds every shard and has flushed its effects attaches or
+//! detaches a reader, or begins a snapshot that the log continues. So the snapshot contains exactly
+//! the changes appended before. An append only copies memory.
 
 mod holding;
 mod room;
@@ -42,9 +41,10 @@ pub(crate) struct ChangeLog {
     synced: AtomicU64,
     /// Number of these bytes that replies may reveal.
     released: AtomicU64,
-    /// Replies wait until their changes are released.
+    /// Whether replies wait until their changes are released.
     holds: AtomicBool,
-    /// The file cannot be written: writes are refused, and replies of reads do not wait.
+    /// Whether the file cannot be written. Then writes are refused, and replies to reads do not
+    /// wait.
     failing: AtomicBool,
     unreleased: OnceLock<Unreleased>,
     /// Changed keys whose changes are appended but not recorded in `unreleased`. With one loop the
@@ -52,7 +52,7 @@ pub(crate) struct ChangeLog {
     /// released.
     recent: Mutex<Vec<KeyHash>>,
     room: Room,
-    /// Bytes were appended for which no thread of the file was woken.
+    /// Whether bytes were appended for which no thread of the file was woken.
     sleeps: AtomicBool,
     /// Total capacity of the file's buffers in bytes, including the buffers of its threads.
     buffers: AtomicI64,
@@ -63,9 +63,10 @@ struct State {
     /// Database selected at the end of the log; `None` if the next effect must select one.
     db: Option<usize>,
     file: Option<File>,
-    /// The replication stream receives the log.
+    /// Whether the replication stream receives the log.
     replicas: bool,
-    /// Bytes appended before the file was detached that the file's thread has not taken.
+    /// Bytes that were appended before the file was detached, and that the file's thread has not
+    /// taken.
     detached: Option<Pending>,
 }
 
@@ -317,7 +318,7 @@ impl ChangeLog {
         }
     }
 
-    /// Makes the records that [`ChangeLog::note_appended`] has put off.
+    /// Records the positions of the keys that [`ChangeLog::note_appended`] has put off.
     pub(crate) fn note_recent(&self) {
         let end = self.file_end();
         let mut recent = self.recent.lock();

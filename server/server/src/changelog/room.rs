@@ -43,7 +43,7 @@ impl Room {
     }
 
     pub(super) fn set_from(&self, from: u64) {
-        // `fetch_max` leaves the `u64::MAX` of a file that was detached meanwhile.
+        // If the file was detached meanwhile, `fetch_max` keeps the value `u64::MAX`.
         self.from.fetch_max(from, Ordering::Relaxed);
         self.changed.notify_all();
     }

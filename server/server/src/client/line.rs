@@ -129,7 +129,7 @@ fn user_name(user: &Identity) -> &[u8] {
     }
 }
 
-/// Returns a client's line of CLIENT LIST without the line end, for ACL LOG.
+/// Returns a client's line of CLIENT LIST without the line end, for ACL LOG and the server's log.
 pub(crate) fn line(table: &CommandTable, info: &ClientInfo, now_ms: u64) -> Vec<u8> {
     let mut line = Vec::new();
     let caller = CallerState::default();

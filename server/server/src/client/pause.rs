@@ -38,7 +38,7 @@ pub(crate) struct Pauses {
 }
 
 impl Pauses {
-    /// Returns true if there is a pause. Its time may be over.
+    /// Returns true if there is a pause, even if its end has passed and no loop has removed it yet.
     #[inline]
     pub(crate) fn any(&self) -> bool {
         self.next_end_ms.load(Ordering::Acquire) != 0

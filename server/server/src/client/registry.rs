@@ -43,7 +43,7 @@ pub struct ClientInfo {
     pub fixed_bytes: u64,
     /// Time of the connection, unix ms.
     pub created_ms: u64,
-    /// Time of the last input, unix ms.
+    /// Time of the last input or output, unix ms.
     pub seen_ms: AtomicU64,
     /// Selected database.
     pub db: AtomicU32,
@@ -83,9 +83,9 @@ pub struct ClientInfo {
     pub no_evict: AtomicBool,
     /// Set by CLIENT NO-TOUCH.
     pub no_touch: AtomicBool,
-    /// True while the client's command waits, or waits for the end of a pause.
+    /// True while the client's command waits, including a wait for the end of a pause.
     pub waiting: AtomicBool,
-    /// The command that waits for a key, a replica or the end of work elsewhere.
+    /// The command that waits for a key, a replica or other work of the server (MIGRATE).
     pub waiter: Mutex<Option<Arc<Waiter>>>,
     /// Number of commands queued since MULTI; -1 outside of a transaction.
     pub multi: AtomicI64,
@@ -357,7 +357,7 @@ impl Clients {
         }
     }
 
-    /// Returns the number of clients whose command waits, or which wait for the end of a pause.
+    /// Returns the number of clients whose command waits, including waits for the end of a pause.
     pub fn waiting(&self) -> u64 {
         self.waiting.load(Ordering::Relaxed)
     }

@@ -16,6 +16,7 @@ use crate::log;
 use crate::node::call::{Call, ServerCommand, ServerHandler};
 
 const ANY_TIME: Flags = Flags::LOADING.or(Flags::STALE);
+/// Flags of subcommands that do not administer users.
 const OPEN: Flags = ANY_TIME.or(Flags::NOSCRIPT);
 const ADMIN: Flags = OPEN.or(Flags::ADMIN);
 
@@ -217,8 +218,8 @@ fn set_user(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error>
         let before = "ERR Unmatched parenthesis in acl selector starting at '";
         Error::repeating(before, c_string(args.at(3 + at)), "'.")
     })?;
-    // SETUSER ends waits that the new rules do not allow, and their replies need locks of other
-    // shards.
+    // SETUSER ends waits that the new rules do not allow. The replies to these waits need locks of
+    // other shards.
     call.turn.release();
     let all_channels = call.shared.settings().acl_all_channels;
     let changed = call

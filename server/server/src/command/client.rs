@@ -14,7 +14,9 @@ use crate::node::order::Order;
 use crate::node::waiting;
 use crate::session::ReplyMode;
 
+/// Flags of CLIENT HELP.
 const HELPS: Flags = Flags::LOADING.or(Flags::STALE).or(Flags::KEEPS_CACHING);
+/// Flags of subcommands about the connection itself.
 const SELF: Flags = HELPS.or(Flags::NOSCRIPT);
 const ADMIN: Flags = SELF.or(Flags::ADMIN);
 
@@ -103,7 +105,7 @@ static SUBCOMMANDS: &[ServerCommand] = &[
             "`CLIENT PAUSE WRITE` mode added along with the `mode` option.",
         )])
         .syntax("timeout:integer [mode: WRITE | ALL]@6.2.0"),
-    row("reply", 3, SELF, reply_mode).doc(
+    row("reply", 3, SELF.or(Flags::RESHAPES_REPLIES), reply_mode).doc(
         "3.2.0",
         "O(1)",
         "Instructs the server whether to reply to commands.",

@@ -10,8 +10,10 @@ use punctual_store::spec::{Flags, Group};
 use crate::node::call::{Call, ServerCommand};
 
 const FAST: Flags = Flags::LOADING.or(Flags::STALE).or(Flags::FAST);
+/// Flags of subcommands that show the state of the cluster.
 const LOOK: Flags = Flags::STALE;
 const ADMIN: Flags = Flags::ADMIN.or(Flags::STALE);
+/// Flags of subcommands that change the cluster.
 const CHANGE: Flags = ADMIN.or(Flags::NO_ASYNC_LOADING);
 
 const O_1: &str = "O(1)";

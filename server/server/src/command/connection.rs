@@ -56,7 +56,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
         )
         .history(&[("6.0.0", "Added the username argument.")])
         .syntax("[username@6.0.0] password"),
-    row("hello", -1, BEFORE_AUTH, hello)
+    row("hello", -1, BEFORE_AUTH.or(Flags::RESHAPES_REPLIES), hello)
         .secrets(secrets_of_hello)
         .doc(
             "6.0.0",
@@ -79,7 +79,10 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
     row(
         "reset",
         1,
-        BEFORE_AUTH.or(Flags::UNQUEUED).or(Flags::SUBSCRIBER),
+        BEFORE_AUTH
+            .or(Flags::UNQUEUED)
+            .or(Flags::SUBSCRIBER)
+            .or(Flags::RESHAPES_REPLIES),
         reset,
     )
     .doc("6.2.0", "O(1)", "Resets the connection."),

@@ -141,8 +141,8 @@ fn prepare(call: &mut Call, args: Args, read_only: bool) -> Result<(), Error> {
     Ok(())
 }
 
-/// Changes the libraries, and counts a change of the dataset. `load` runs new libraries before the
-/// shards are locked.
+/// Changes the libraries, and counts a change of the dataset. `load` runs the code of new libraries
+/// before the shards are locked.
 fn change<L, T>(
     call: &mut Call,
     args: Args,

@@ -1,8 +1,8 @@
 //! INFO: Redis's sections and field names, and the section `timers` with the lateness of expiry.
 //!
-//! Each figure is declared once, with its metric ([`crate::observe::figures`]). Every figure is
-//! measured. Fields of missing features (scripts, replicas) are 0 if tools read them and absent
-//! otherwise; the test of INFO lists the absent fields and the reasons.
+//! Each figure is declared once, with its metric ([`crate::observe::figures`]). Fields of features
+//! that the server does not have (forks, modules, a cluster) are 0 if tools read them; other such
+//! fields are absent. The test of INFO lists the absent fields and the reasons.
 
 mod persistence;
 pub(crate) mod primary;
@@ -30,7 +30,7 @@ use crate::observe::stats::{CommandStats, Counter, LoopStats, lateness_histogram
 use crate::pubsub;
 use crate::world::process;
 
-/// The family's rows.
+/// Rows of the commands in this file.
 pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
     "info",
     -1,
@@ -333,7 +333,7 @@ fn memory(page: &mut Page<'_, '_>) {
     page.line("maxmemory_policy", settings.maxmemory_policy);
     page.gauge("allocator_frag_ratio", ratio(memory.fragmentation()));
     page.gauge("allocator_frag_bytes", memory.fragmented());
-    // The resident size of the allocator's pages is what is known of them.
+    // Only the resident size of the allocator's pages is known, so this ratio is always 1.
     page.gauge("allocator_rss_ratio", ratio(1.0));
     page.gauge("allocator_rss_bytes", 0);
     page.line("rss_overhead_ratio", ratio(memory.overhead_ratio()));
@@ -429,7 +429,7 @@ fn stats(page: &mut Page<'_, '_>) {
     page.gauge("pubsub_channels", channels);
     page.gauge("pubsub_patterns", patterns);
     page.gauge("pubsubshard_channels", shard_channels);
-    // There are no forks, so 0 in any unit.
+    // The server never forks. The value 0 is the same in any unit.
     page.gauge("latest_fork_usec", 0)
         .named("latest_fork_seconds");
     page.line("total_forks", 0);
@@ -537,7 +537,7 @@ fn keyspace(page: &mut Page<'_, '_>) {
         for (_, part) in page.turn.held_dbs(db) {
             keys += part.len();
             expires += part.with_deadline();
-            // As in Redis, the mean of a sample.
+            // As in Redis, `avg_ttl` is the mean of a sample.
             for at in part.some_deadlines() {
                 sampled += 1;
                 left_ms = left_ms.saturating_add(at.saturating_sub(now_ms));

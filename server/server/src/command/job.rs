@@ -34,8 +34,8 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
     ],
 )];
 
-/// The part of a command that the keyspace implements. The function in its arguments says whether
-/// the user may read a key.
+/// Function of the store that runs the command in a database. The function among its arguments
+/// returns true if the user may read a key.
 type Look =
     fn(&mut Turn<'_>, usize, &dyn Fn(&[u8]) -> bool, Args<'_>, &mut Reply<'_>) -> Result<(), Error>;
 

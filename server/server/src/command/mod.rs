@@ -12,6 +12,7 @@ pub(crate) mod command_info;
 pub(crate) mod config;
 pub(crate) mod connection;
 pub(crate) mod debug;
+pub(crate) mod embedder;
 pub(crate) mod function;
 pub(crate) mod info;
 pub(crate) mod job;
@@ -71,7 +72,7 @@ pub static FAMILIES: &[&[ServerCommand]] = &[
 ];
 
 static TABLE: LazyLock<(CommandTable, Vec<ServerHandler>)> =
-    LazyLock::new(|| CommandTable::new(FAMILIES));
+    LazyLock::new(|| CommandTable::new(FAMILIES, &[]));
 
 /// Returns the table of all commands: keyspace commands and the server's own commands.
 pub(crate) fn table() -> &'static CommandTable {

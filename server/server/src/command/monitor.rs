@@ -13,7 +13,8 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
     Flags::ADMIN
         .or(Flags::NOSCRIPT)
         .or(Flags::LOADING)
-        .or(Flags::STALE),
+        .or(Flags::STALE)
+        .or(Flags::RESHAPES_REPLIES),
     Group::Server,
     monitor,
 )

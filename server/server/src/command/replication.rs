@@ -33,7 +33,8 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
             .or(Flags::NOSCRIPT)
             .or(Flags::LOADING)
             .or(Flags::STALE)
-            .or(Flags::ALLOW_BUSY),
+            .or(Flags::ALLOW_BUSY)
+            .or(Flags::RESHAPES_REPLIES),
         Group::Server,
         replconf,
     )
@@ -65,7 +66,8 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
 const SYNC: Flags = Flags::ADMIN
     .or(Flags::NO_ASYNC_LOADING)
     .or(Flags::NO_MULTI)
-    .or(Flags::NOSCRIPT);
+    .or(Flags::NOSCRIPT)
+    .or(Flags::RESHAPES_REPLIES);
 
 fn role(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     if !replica::role(call.shared, reply) {

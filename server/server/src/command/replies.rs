@@ -4,7 +4,7 @@ use punctual_resp::Args;
 use punctual_store::Error;
 use punctual_store::error::brief;
 
-/// Returns the error for a subcommand whose number of arguments fits none of its forms.
+/// Returns the error for a subcommand with a number of arguments that it does not accept.
 pub(crate) fn wrong_form(container: &str, args: Args) -> Error {
     Error::repeating(
         "ERR unknown subcommand or wrong number of arguments for '",

@@ -10,7 +10,8 @@ pub struct MetricsSettings {
     pub port: u16,
     /// Addresses to listen on.
     pub bind: Vec<BindAddress>,
-    /// Password that the page's actions require. Without a password the page offers no actions.
+    /// Password for the page's actions, and for its data if Redis clients need a password or the
+    /// request comes from another machine. Without a password the page offers no actions.
     pub password: Option<Vec<u8>>,
 }
 

@@ -1,15 +1,12 @@
-//! Configuration as in Redis: `punctual [redis.conf] [--name value ...]`, CONFIG GET, SET and
-//! REWRITE.
-//!
-//! Ground rules:
+//! Configuration: redis.conf, options of the command line, CONFIG GET, SET and REWRITE.
 //!
 //! - One table (`table`) has a row for each directive. Files, options, CONFIG GET, CONFIG SET and
-//!   CONFIG REWRITE derive from the row. A directive is implemented, or accepted without effect and
+//!   CONFIG REWRITE all follow this row. A directive is implemented, or accepted without effect and
 //!   named in a warning at start, or refused with a reason (`Effect`).
 //! - Hot paths read the plain fields of [`Settings`], which is rebuilt after each change and shared
 //!   by `Arc`.
-//! - A change is all or nothing: [`Config::set`] checks every pair first, and [`Config::undo`]
-//!   reverts the change when the server cannot apply it.
+//! - CONFIG SET is atomic: [`Config::set`] checks every pair first, and [`Config::undo`] reverts
+//!   the change when the server cannot apply it.
 //! - This module only stores values: it binds no socket, changes no directory, writes no log line,
 //!   and touches no files except configuration files.
 //!
@@ -138,8 +135,8 @@ impl Config {
     /// Creates a configuration with the default of every directive.
     ///
     /// # Errors
-    /// [`ConfigError::CurrentDirectory`] if the current directory, which is the default of `dir`,
-    /// cannot be determined.
+    /// Returns [`ConfigError::CurrentDirectory`] if the current directory, which is the default of
+    /// `dir`, cannot be determined.
     pub fn new() -> Result<Self, ConfigError> {
         let here = std::env::current_dir().map_err(ConfigError::CurrentDirectory)?;
         let values: Vec<Value> = DIRECTIVES
@@ -266,12 +263,12 @@ impl Config {
         Arc::clone(&self.settings)
     }
 
-    /// The `rename-command` lines, in order.
+    /// Returns the `rename-command` lines, in order.
     pub(crate) fn renames(&self) -> &[Rename] {
         &self.renames
     }
 
-    /// The `user` lines, in order.
+    /// Returns the `user` lines, in order.
     pub(crate) fn users(&self) -> &[UserLine] {
         &self.users
     }
@@ -302,7 +299,7 @@ impl Config {
             .collect()
     }
 
-    /// CONFIG GET: returns each directive that matches a pattern, once, with its value.
+    /// Returns each directive that matches a pattern, once, with its value (CONFIG GET).
     ///
     /// As in Redis, a pattern without wildcards also finds hidden directives. A directive that
     /// several patterns match is listed once, under the name and the case of the first match.
@@ -342,8 +339,8 @@ impl Config {
         table::find(name).is_some_and(|(_, directive)| directive.sensitive)
     }
 
-    /// CONFIG SET: sets all pairs or none. With `enable-protected-configs local` only a caller on
-    /// this machine may set protected directives. While the server is `loading`, some directives
+    /// Sets all pairs, or no pair (CONFIG SET). With `enable-protected-configs local` only a caller
+    /// on this machine may set protected directives. While the server is `loading`, some directives
     /// cannot change.
     ///
     /// # Errors
@@ -358,7 +355,8 @@ impl Config {
         let protected_allowed = Values(&self.values)
             .permission("enable-protected-configs")
             .allows(caller_is_local);
-        // Names first: an unknown name is reported even if an earlier value is invalid.
+        // Names are checked first, so that an unknown name is reported even if an earlier value is
+        // invalid.
         let mut rows = Vec::with_capacity(pairs.len());
         for (name, value) in pairs {
             let Some((index, directive)) = table::find(name) else {

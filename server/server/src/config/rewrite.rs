@@ -1,10 +1,10 @@
 //! CONFIG REWRITE: writes the current values into the user's file.
 //!
-//! Comments, the order of lines and includes stay. A directive's line is replaced in place, under
-//! the directive's present name. A line that is no longer needed, such as a second `save`, becomes
-//! empty, and several empty lines become one. A directive that has no line and has another value
-//! than its default is appended below the signature. An invalid line is kept as a comment after `#
-//! ???`.
+//! Comments, the order of lines and includes stay. A directive's line is replaced in place; the new
+//! line has the directive's name, not its alias. A line that is no longer needed, such as a second
+//! `save`, becomes empty, and several empty lines become one. If a directive has no line and its
+//! value is not its default, a line is appended below the signature. An invalid line is kept as a
+//! comment after `# ???`.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -27,24 +27,25 @@ const KEPT: [&str; 3] = ["include", "rename-command", "user"];
 /// One line for a directive.
 struct Line {
     text: String,
-    /// The line is written even if the file does not contain the directive.
+    /// Whether the line is written even if the file does not contain the directive.
     force: bool,
 }
 
 impl Config {
-    /// CONFIG REWRITE: replaces the configuration file atomically, so that a crash leaves either
-    /// the old or the new file. The file keeps its permissions, and symbolic links to it keep
-    /// working.
+    /// Writes the current values into the configuration file (CONFIG REWRITE). The file is replaced
+    /// atomically, so a crash leaves either the old or the new file. The file keeps its
+    /// permissions, and symbolic links to it keep working.
     ///
     /// # Errors
-    /// [`RewriteError::NoFile`] if the server was started without a file; [`RewriteError::Io`] if
-    /// the file cannot be read or replaced. After an error the old file is unchanged.
+    /// Returns [`RewriteError::NoFile`] if the server was started without a file, and
+    /// [`RewriteError::Io`] if the file cannot be read or replaced. After an error the old file is
+    /// unchanged.
     pub fn rewrite(&self) -> Result<(), RewriteError> {
         self.rewrite_file(false)
     }
 
-    /// As [`Config::rewrite`]. If `all` is set, directives with their default values are written
-    /// too.
+    /// Does the same as [`Config::rewrite`]. If `all` is set, also writes the directives that have
+    /// their default values.
     ///
     /// # Errors
     /// See [`Config::rewrite`].
@@ -137,8 +138,8 @@ fn is_user(line: &[u8]) -> bool {
     word.is_some_and(|word| word.eq_ignore_ascii_case(b"user"))
 }
 
-/// Returns the row of the directive in a line: `Some(None)` for a line that is kept and has no row,
-/// `None` for an invalid line.
+/// Returns the row of the directive in a line. Returns `Some(None)` for a line that is kept and has
+/// no row, and `None` for an invalid line.
 fn row_of(line: &[u8]) -> Option<Option<usize>> {
     let words = quoting::split(line)?;
     let name = words.first()?;

@@ -24,17 +24,17 @@ pub struct Settings {
     pub bind: Vec<BindAddress>,
     /// TCP port; 0 means no TCP.
     pub port: u16,
-    /// Encrypted connections.
+    /// Settings of encrypted connections.
     pub tls: TlsSettings,
-    /// Metrics and the page.
+    /// Settings of the HTTP port.
     pub metrics: MetricsSettings,
     /// Path of the unix socket.
     pub unixsocket: Option<PathBuf>,
     /// Permission bits of the unix socket; with 0 the umask decides.
     pub unixsocket_mode: u32,
-    /// Maximum number of pending connections.
+    /// Maximum number of connections that wait to be accepted, for each TCP listener.
     pub tcp_backlog: u32,
-    /// Seconds between TCP keep-alive probes; with 0 there are no probes.
+    /// Seconds of silence before the first TCP keep-alive probe; with 0 there are no probes.
     pub tcp_keepalive_s: u32,
     /// Seconds after which an idle client is disconnected; with 0 clients stay connected.
     pub timeout_s: u32,
@@ -75,7 +75,8 @@ pub struct Settings {
     /// Limits of unsent output by class of client. The indices are
     /// [`OUTPUT_NORMAL`](Self::OUTPUT_NORMAL) and the two constants after it.
     pub output_limits: [OutputLimit; 3],
-    /// Maximum number of bytes of an incomplete command.
+    /// Maximum number of bytes of a client's input that has not run, including the commands queued
+    /// by MULTI.
     pub query_buffer_limit: usize,
     /// Maximum number of bytes of one argument.
     pub max_bulk_len: usize,
@@ -107,7 +108,7 @@ pub struct Settings {
     pub logfile: Option<PathBuf>,
     /// Path of the file with the process id.
     pub pidfile: Option<PathBuf>,
-    /// The server continues in the background, in a child process.
+    /// Continue in the background, in a child process.
     pub daemonize: bool,
     /// Supervisor that is notified when the server is ready.
     pub supervised: Supervised,
@@ -154,8 +155,8 @@ pub struct Settings {
     pub rewrite_min_bytes: u64,
     /// Write the time into the append-only file.
     pub aof_timestamps: bool,
-    /// Writes base files as snapshots. With `no`, the server only warns that base files are
-    /// snapshots.
+    /// The directive `aof-use-rdb-preamble`. Base files are always snapshots; with `no`, the server
+    /// only logs a warning about this.
     pub aof_preamble: bool,
     /// Cut off the torn end of an append-only file when it is loaded.
     pub aof_load_truncated: bool,

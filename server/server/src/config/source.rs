@@ -11,7 +11,7 @@ use crate::config::value::{Kind, Value};
 use crate::config::{Config, Rename, UserLine, quoting, table};
 
 /// Maximum depth of nested includes. Deeper nesting usually means that a file includes itself.
-const DEPTH: usize = 16;
+const DEPTH_MAX: usize = 16;
 
 /// Reads texts into a configuration. Later lines override earlier ones.
 pub(super) struct Reader<'a> {
@@ -59,8 +59,10 @@ impl<'a> Reader<'a> {
             if let [name, pattern] = words.as_slice()
                 && name.eq_ignore_ascii_case(b"include")
             {
-                if self.depth == DEPTH {
-                    return Err(fault(format!("include files nest more than {DEPTH} deep")));
+                if self.depth == DEPTH_MAX {
+                    return Err(fault(format!(
+                        "include files nest more than {DEPTH_MAX} deep"
+                    )));
                 }
                 self.include(pattern)?;
             } else {

@@ -1,7 +1,8 @@
 //! The table of directives. A row has the directive's kind of value, its default, when it may
 //! change, and whether it has an effect.
 //!
-//! Names, bounds and defaults are Redis 7.2's; differences have a comment.
+//! Names, bounds and defaults are Redis 7.2's; differences have a comment. All eviction policies of
+//! Redis 8.6 are accepted.
 
 use crate::config::directive::{
     Directive, choice, file_name, host_name, integer, memory, optional, special, text, yes_no,
@@ -185,6 +186,7 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     integer("zset-max-listpack-entries", 0, LONG, "128").alias("zset-max-ziplist-entries").implemented(),
     memory("zset-max-listpack-value", 0, SIZE, "64").alias("zset-max-ziplist-value").implemented(),
     memory("hll-sparse-max-bytes", 0, SIZE, "3000").implemented(),
+    // Redis 8.6 introduced the two `stream-idmp` directives.
     integer("stream-idmp-duration", 1, 86_400, "100").implemented(),
     integer("stream-idmp-maxsize", 1, 10_000, "100").implemented(),
     memory("stream-node-max-bytes", 0, SIZE, "4096").implemented(),

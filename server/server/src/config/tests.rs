@@ -360,7 +360,8 @@ fn rewrite_keeps_what_the_user_wrote() {
     expected.sort_unstable();
     assert_eq!(added, expected);
 
-    // Back to defaults: lines disappear or show the default, and the signature stands once.
+    // After a change back to the defaults, lines disappear or show the default, and the signature
+    // appears once.
     let _ = set(
         &mut config,
         &[("save", ""), ("bind", "* -::*"), ("requirepass", "")],

@@ -11,7 +11,8 @@ pub(crate) enum Kind {
     YesNo,
     /// A decimal integer within bounds, both included.
     Integer { min: i64, max: i64 },
-    /// Number of times a second: any number is accepted and clamped to the range from 1 to 500.
+    /// Number of times a second: any number from 0 is accepted, and clamped to the range from 1 to
+    /// 500.
     Hertz,
     /// Bytes with an optional unit: `k` is 1000, `kb` is 1024, and so on up to `gb`.
     Memory { min: u64, max: u64 },

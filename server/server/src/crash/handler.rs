@@ -31,7 +31,8 @@ pub(super) fn install() -> io::Result<()> {
     Ok(())
 }
 
-/// Blocks all signals in the calling thread, which could not report them itself.
+/// Blocks all signals in the calling thread. The thread `punctual-crash` calls this, because it
+/// cannot report a signal of its own.
 pub(super) fn block_signals() {
     // The call fails only for unknown signals.
     let _ = SigSet::all().thread_block();

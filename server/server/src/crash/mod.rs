@@ -24,7 +24,8 @@ const FRAMES: usize = 64;
 /// Maximum time for which a crashed thread waits for each part of its report.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Requests to the writer: the head of a signal's report, its rest, or a panic's report.
+/// Requests to the *writer*, the thread `punctual-crash`: for the head of a signal's report, for
+/// the rest of it, or for the report of a panic.
 const HEAD: u8 = b'h';
 const REST: u8 = b'r';
 const PANIC: u8 = b'p';
@@ -114,7 +115,7 @@ impl Link {
 }
 
 /// Reports a signal, from the thread that has received it. The caller then ends the process.
-/// Async-signal-safe.
+/// Async-signal-safe, except the unwinder.
 fn report_signal(signal: c_int, code: c_int, address: usize) {
     let Some(link) = LINK.get() else { return };
     let me = thread_id();

@@ -160,7 +160,7 @@ impl Dispatcher<'_, '_> {
     /// The refusal, with the error text for this source.
     #[expect(
         clippy::inline_always,
-        reason = "the source is a constant, and leaves a few of the checks"
+        reason = "the source is a constant, so most of the checks disappear"
     )]
     #[inline(always)]
     pub(crate) fn admit(
@@ -297,7 +297,7 @@ impl Dispatcher<'_, '_> {
                     error
                 })
             }
-            // Firing changes the timer's key, also if the timer's command only reads.
+            // Firing changes the timer's key, even if the timer's command only reads.
             Timer => self.refusal_of_changes(),
             _ => None,
         }

@@ -7,7 +7,7 @@
 //! first, also for clients of other loops. That may make further keys ready. Replies go through the
 //! mailboxes of the clients' loops, in order with messages.
 //!
-//! Waiters of MIGRATE, SHUTDOWN and WAIT are in no queue of a key; other events end their waits.
+//! Waiters of MIGRATE, SHUTDOWN and WAIT are in no key's queue; other events end their waits.
 
 use std::sync::Arc;
 
@@ -40,8 +40,8 @@ impl Dispatcher<'_, '_> {
         self.park(session, entry, args, &waiter);
     }
 
-    /// Registers a waiter and passes it to `begin`. It has keys and a timeout only if the turn's
-    /// wait has them.
+    /// Registers a waiter and passes it to `begin`. The waiter has keys and a timeout only if the
+    /// command has stored them in the turn (`Turn::wait`).
     #[cold]
     pub(crate) fn begin_waiting_for(
         &mut self,
@@ -134,8 +134,8 @@ pub(crate) fn serve_ready(
         };
         let nanos = clock.delta_as_nanos(began, clock.raw());
         if holds {
-            // The log must have the change before the reply, whose hold needs the position of the
-            // change.
+            // The change must be in the log before the reply is sent, because the reply is held
+            // until the position of the change is released.
             turn.release();
         }
         answer(shared, &waiter, &reply);

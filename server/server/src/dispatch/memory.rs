@@ -10,8 +10,8 @@ use crate::table::Entry;
 
 impl Dispatcher<'_, '_> {
     /// Evicts keys for a command that may need memory. Returns an error if nothing more can be
-    /// evicted and the command must not run without room. Notes for the commands of a script or
-    /// transaction whether there is room.
+    /// evicted and the command must not run without room. Sets `out_of_memory`, which the commands
+    /// of a script or transaction read.
     #[cold]
     #[inline(never)]
     pub(crate) fn make_room(&mut self, session: &Session, entry: &Entry) -> Option<Error> {

@@ -12,6 +12,7 @@ mod admission;
 mod beside;
 pub(crate) mod blocking;
 pub(crate) mod from_file;
+mod handler;
 mod memory;
 mod refusal;
 mod replay;
@@ -66,7 +67,7 @@ pub(crate) trait Background {
 /// Errors during the run of scripts.
 #[derive(Default)]
 pub(crate) struct ScriptErrors {
-    /// Number of counted errors of scripts and of their commands.
+    /// Number of errors of scripts and of their commands that the statistics count.
     pub(crate) own: u64,
     /// The first error of a called command that does not exist or is not allowed.
     pub(crate) refused: Option<Error>,
@@ -80,7 +81,7 @@ pub(crate) struct Dispatcher<'a, 's> {
     pub(crate) turn: &'a mut Turn<'s>,
     pub(crate) scripts: &'a mut Scripts,
     pub(crate) clock: &'a Counter,
-    /// Stopwatch reading at the start of the running command.
+    /// Reading of `clock` at the start of the running command.
     pub(crate) command_start: u64,
     /// Minimum duration in nanoseconds of a command in the slow log.
     slow_ns: u64,
@@ -171,7 +172,8 @@ impl<'a, 's> Dispatcher<'a, 's> {
             Ok(entry) => {
                 let may_lock = self.turn.may_lock;
                 let flow = self.run_entry(session, entry, args, out);
-                // Only a command beside a script must not lock; the rest of the turn may.
+                // If this command had to run without locks, beside a script, the turn's next
+                // commands need not.
                 self.turn.may_lock = may_lock;
                 flow
             }
@@ -229,7 +231,8 @@ impl<'a, 's> Dispatcher<'a, 's> {
             return ahead.len();
         }
         let commands = ahead.iter().map(|command| command.args);
-        // Pipelines repeat themselves: a subcommand is probably followed by more of them.
+        // Commands of a pipeline are often alike. If the last command was a subcommand, the next
+        // ones probably are, and their first key is one argument later.
         let key = session.last.map_or(1, Entry::words);
         self.turn.look_ahead(session.db, key, commands)
     }

@@ -13,6 +13,7 @@
 //! Lua calls [`Host::interrupt`] at regular intervals. After `busy-reply-threshold`, the script's
 //! loop serves its other clients within that call.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use punctual_lua::{Call, Host, LogLevel, ScriptFlags};
@@ -54,68 +55,69 @@ impl Dispatcher<'_, '_> {
         let flags = match &request.script {
             Runnable::Script(index) => self.scripts.compiled[*index].flags,
             Runnable::Function(found) => Some(found.declaration().flags),
+            Runnable::Handler => None,
         };
         self.check_script(nested, flags)?;
         let declares = |flag| flags.is_some_and(|flags| flags.has(flag));
+        if let Runnable::Handler = request.script {
+            return self.run_handler(client, entry, args, out);
+        }
         if self.shared.clients.monitors.any() {
             // Monitors see the script before its commands.
             self.feed_monitors(client, entry, args);
         }
         let start = self.command_start;
         let errors = self.stats.errors.get();
-        if !nested {
-            self.turn
-                .pin_and_grow(args.skip(3).take(request.keys).iter());
-        }
-        let outer = self.turn.enter(Source::Script);
-        self.turn.begin_frame();
-        let mut session = self.scripts.take_session(self.loop_number, client);
-        // Replies to the script's commands are not output of the client.
-        let mut chunks = self.chunks.replace(Chunks::default());
-        let reply_max = std::mem::replace(&mut self.reply_max, CALL_REPLY_MAX);
         // The interpreters are moved out of `self`, which the script's commands borrow. A script
         // cannot run another script.
         let compiled = std::mem::take(&mut self.scripts.compiled);
         let mut interpreter = self.scripts.interpreter.take();
         let mut engine = self.scripts.functions.engine.take();
         let (name, is_function) = match &request.script {
-            Runnable::Script(index) => (&compiled[*index].name, false),
-            Runnable::Function(found) => (&found.declaration().name, true),
+            Runnable::Script(index) => (&*compiled[*index].name, false),
+            Runnable::Function(found) => (&*found.declaration().name, true),
+            Runnable::Handler => (&*entry.name, false),
         };
         let call = Call {
             name,
             keys: args.skip(3).take(request.keys),
             argv: args.skip(3 + request.keys),
         };
-        self.script = ScriptLimits {
+        let limits = ScriptLimits {
             read_only: request.read_only || declares(ScriptFlags::NO_WRITES),
             allows_oom: declares(ScriptFlags::ALLOW_OOM),
             wrote: false,
         };
-        let mut host = ScriptHost {
-            dispatcher: self,
-            session: &mut session,
-            caller: &client.info,
-            call: &call,
-            is_function,
-            args,
-            began: start,
-            busy: false,
-            replied_errors: false,
-            served: 0,
-            busy_after: None,
+        let (info, protocol) = (Arc::clone(&client.info), client.protocol);
+        let run = |this: &mut Self, session: &mut Session, chunks: Option<&mut Chunks>, max| {
+            let mut host = ScriptHost {
+                calls: ScriptCalls {
+                    dispatcher: this,
+                    session,
+                    caller: &info,
+                    busy: false,
+                },
+                call: &call,
+                is_function,
+                args,
+                began: start,
+                replied_errors: false,
+                served: 0,
+                busy_after: None,
+            };
+            let mut reply = Reply::chunked(&mut *out, chunks, max, protocol);
+            let result = match (&request.script, &mut interpreter, &mut engine) {
+                (Runnable::Script(index), Some(interpreter), _) => {
+                    interpreter.run(&compiled[*index].script, &call, &mut host, &mut reply)
+                }
+                (Runnable::Function(found), _, Some(engine)) => {
+                    engine.call(found, &call, &mut host, &mut reply)
+                }
+                _ => unreachable!("the handler has loaded what runs"),
+            };
+            (result, host.calls.busy, host.replied_errors)
         };
-        let mut reply = Reply::chunked(&mut *out, chunks.as_mut(), reply_max, client.protocol);
-        let mut result = match (&request.script, &mut interpreter, &mut engine) {
-            (Runnable::Script(index), Some(interpreter), _) => {
-                interpreter.run(&compiled[*index].script, &call, &mut host, &mut reply)
-            }
-            (Runnable::Function(found), _, Some(engine)) => {
-                engine.call(found, &call, &mut host, &mut reply)
-            }
-            _ => unreachable!("the handler has loaded what runs"),
-        };
-        let (busy, mut failed) = (host.busy, host.replied_errors);
+        let (mut result, busy, mut failed) = self.as_script(client, call.keys.iter(), limits, run);
         if busy {
             self.shared.scripting.running.end_busy();
             self.shared.gate.set(Reason::Busy, false);
@@ -128,18 +130,9 @@ impl Dispatcher<'_, '_> {
         if let Some(interpreter) = &interpreter {
             self.stats.count_scripts(interpreter.memory());
         }
-        self.chunks = chunks;
-        self.reply_max = reply_max;
         self.scripts.compiled = compiled;
         self.scripts.interpreter = interpreter;
         self.scripts.functions.engine = engine;
-        session.swap_users(client);
-        self.scripts.session = Some(session);
-        self.turn.end_frame();
-        self.turn.leave(outer);
-        if !nested {
-            self.turn.unpin();
-        }
         // The duration of the script includes its commands.
         self.command_start = start;
         if let Err(failure) = result.as_ref()
@@ -161,6 +154,42 @@ impl Dispatcher<'_, '_> {
 }
 
 impl Dispatcher<'_, '_> {
+    /// Calls `run` with a session for commands that run as one: no other client sees the keyspace
+    /// between them. The shards of `keys` are locked first. Also passes the part of the client's
+    /// output that is set aside, and the maximum length of the client's reply.
+    pub(super) fn as_script<'k, R>(
+        &mut self,
+        client: &mut Session,
+        keys: impl Iterator<Item = &'k [u8]>,
+        limits: ScriptLimits,
+        run: impl FnOnce(&mut Self, &mut Session, Option<&mut Chunks>, usize) -> R,
+    ) -> R {
+        let nested = self.turn.source().is_nested();
+        if !nested {
+            self.turn.pin_and_grow(keys);
+        }
+        let outer = self.turn.enter(Source::Script);
+        self.turn.begin_frame();
+        let mut session = self.scripts.take_session(self.loop_number, client);
+        // Replies to the script's commands are not output of the client.
+        let mut chunks = self.chunks.replace(Chunks::default());
+        let reply_max = std::mem::replace(&mut self.reply_max, CALL_REPLY_MAX);
+        let before = std::mem::replace(&mut self.script, limits);
+        let result = run(self, &mut session, chunks.as_mut(), reply_max);
+        let wrote = std::mem::replace(&mut self.script, before).wrote;
+        self.script.wrote |= wrote;
+        self.chunks = chunks;
+        self.reply_max = reply_max;
+        session.swap_users(client);
+        self.scripts.session = Some(session);
+        self.turn.end_frame();
+        self.turn.leave(outer);
+        if !nested {
+            self.turn.unpin();
+        }
+        result
+    }
+
     /// Checks whether a script with these flags may run. `nested` says whether it runs in EXEC or a
     /// timer.
     fn check_script(&self, nested: bool, flags: Option<ScriptFlags>) -> Result<(), Error> {
@@ -185,30 +214,35 @@ impl Dispatcher<'_, '_> {
     }
 }
 
+/// The commands of a script, or of a handler of the embedding program.
+pub(super) struct ScriptCalls<'h, 'a, 's> {
+    pub(super) dispatcher: &'h mut Dispatcher<'a, 's>,
+    /// Session of the script's own commands.
+    pub(super) session: &'h mut Session,
+    /// Client that runs the script, for ACL LOG.
+    pub(super) caller: &'h ClientInfo,
+    /// Whether the script has run for longer than the threshold.
+    pub(super) busy: bool,
+}
+
 /// The server, as a running script sees it.
 struct ScriptHost<'h, 'a, 's> {
-    dispatcher: &'h mut Dispatcher<'a, 's>,
-    /// Session of the script's own commands.
-    session: &'h mut Session,
-    /// Client that runs the script, for ACL LOG.
-    caller: &'h ClientInfo,
+    calls: ScriptCalls<'h, 'a, 's>,
     call: &'h Call<'h>,
     is_function: bool,
     /// The arguments of the client's command.
     args: Args<'h>,
-    /// Stopwatch reading at the start of the script.
+    /// Reading of the dispatcher's `clock` at the start of the script.
     began: u64,
     /// Whether the script has returned an error, as its value or in its value.
     replied_errors: bool,
-    /// Whether the script has run for longer than the threshold.
-    busy: bool,
     /// Nanoseconds from the start until clients were last served.
     served: u64,
     /// `busy-reply-threshold` in nanoseconds, read at the script's first interrupt.
     busy_after: Option<u64>,
 }
 
-impl ScriptHost<'_, '_, '_> {
+impl ScriptCalls<'_, '_, '_> {
     /// Returns the row of the command to run.
     ///
     /// # Errors
@@ -232,10 +266,9 @@ impl ScriptHost<'_, '_, '_> {
             }
         }
     }
-}
 
-impl Host for ScriptHost<'_, '_, '_> {
-    fn call(&mut self, args: Args, protocol: Protocol, reply: &mut Vec<u8>) {
+    /// Runs a command and appends its reply.
+    pub(super) fn call(&mut self, args: Args, protocol: Protocol, reply: &mut Vec<u8>) {
         self.session.protocol = protocol;
         self.dispatcher.command_start = self.dispatcher.clock.raw();
         match self.admit(args) {
@@ -266,30 +299,38 @@ impl Host for ScriptHost<'_, '_, '_> {
             }
         }
     }
+}
+
+impl Host for ScriptHost<'_, '_, '_> {
+    fn call(&mut self, args: Args, protocol: Protocol, reply: &mut Vec<u8>) {
+        self.calls.call(args, protocol, reply);
+    }
 
     fn replied_error(&mut self, text: &[u8], counted: bool) {
         self.replied_errors = true;
         if !counted {
-            self.dispatcher.count_error(&Error::Bytes(text.into()));
+            self.calls
+                .dispatcher
+                .count_error(&Error::Bytes(text.into()));
         }
     }
 
     fn log(&mut self, level: LogLevel, text: &[u8]) {
-        crate::script::log(&self.dispatcher.shared.logger, level, text);
+        crate::script::log(&self.calls.dispatcher.shared.logger, level, text);
     }
 
     fn acl_check(&mut self, args: Args) -> Option<bool> {
-        match find(self.dispatcher.shared, self.session, args) {
+        match find(self.calls.dispatcher.shared, self.calls.session, args) {
             // The number of arguments is not checked.
             Ok(entry) | Err((Some(entry), _)) => {
-                Some(check(&self.session.user, entry, args).is_ok())
+                Some(check(&self.calls.session.user, entry, args).is_ok())
             }
             Err((None, _)) => None,
         }
     }
 
     fn interrupt(&mut self) -> Option<&'static str> {
-        let shared: &Shared = self.dispatcher.shared;
+        let shared: &Shared = self.calls.dispatcher.shared;
         let after = *self.busy_after.get_or_insert_with(|| {
             let ms = shared.settings().busy_reply_threshold_ms;
             if ms == 0 {
@@ -298,10 +339,10 @@ impl Host for ScriptHost<'_, '_, '_> {
                 ms.saturating_mul(1_000_000)
             }
         });
-        let clock = self.dispatcher.clock;
+        let clock = self.calls.dispatcher.clock;
         let elapsed = clock.delta_as_nanos(self.began, clock.raw());
         if elapsed > after {
-            if !std::mem::replace(&mut self.busy, true) {
+            if !std::mem::replace(&mut self.calls.busy, true) {
                 log::warning!(
                     shared.logger,
                     "Slow script detected: still in execution after {} milliseconds. You can try killing the script using the {} KILL command. Script name is: {}.",
@@ -316,16 +357,16 @@ impl Host for ScriptHost<'_, '_, '_> {
                 let about = BusyScript {
                     function: self.is_function.then(|| self.call.name.to_owned()),
                     command: self.args.iter().map(<[u8]>::to_vec).collect(),
-                    began_ms: self.dispatcher.turn.now.read_ms(),
+                    began_ms: self.calls.dispatcher.turn.now.read_ms(),
                 };
                 shared
                     .scripting
                     .running
-                    .begin_busy(about, self.dispatcher.script.wrote);
+                    .begin_busy(about, self.calls.dispatcher.script.wrote);
                 shared.gate.set(Reason::Busy, true);
             }
             if elapsed >= self.served + SERVICE_NS
-                && let Some(background) = &mut self.dispatcher.background
+                && let Some(background) = &mut self.calls.dispatcher.background
             {
                 background.serve_clients();
                 self.served = elapsed;

@@ -34,8 +34,8 @@ impl Dispatcher<'_, '_> {
             loop_number: self.loop_number,
         };
         let mut result = (self.shared.handlers[number])(&mut call, args, &mut reply);
-        // CONFIG SET takes effect for the next command, except the threshold of the slow log, which
-        // applies to CONFIG SET itself.
+        // CONFIG SET takes effect for the next command. Only the threshold of the slow log and
+        // `latency-tracking` already apply to CONFIG SET itself.
         self.turn.classes = self.shared.classes();
         self.turn.limits = self.shared.store.limits();
         self.slow_ns = self.shared.observed.slow_ns.load(Ordering::Relaxed);
@@ -45,7 +45,7 @@ impl Dispatcher<'_, '_> {
             .latency_tracking
             .load(Ordering::Relaxed);
         match session.executing.take() {
-            // Monitors also see scripts and functions that do not exist.
+            // Monitors also see the call of a script or function that does not exist.
             None if entry.row.flags.has(Flags::SKIP_MONITOR)
                 && self.shared.clients.monitors.any() =>
             {

@@ -4,8 +4,8 @@
 //! Ground rules: expiry returns the due timers and leaves them in the wheel, so a timer that cannot
 //! fire now is found again. To fire a timer, the turn pins the shards of the timer and of its
 //! command, and checks that the timer is still due. A timer whose user may not run the command is
-//! paused, and its command does not run. While another loop runs a script, no timer fires, and
-//! clients' commands wait likewise; a timer that runs a script counts as a script.
+//! paused, and its command does not run. While another loop runs a script, no timer fires, unless
+//! this loop's turn already holds every shard. A timer whose command runs a script counts as a running script, so other scripts wait for its end.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -104,12 +104,13 @@ pub(crate) fn fire_held(
 }
 
 impl Dispatcher<'_, '_> {
-    /// Fires a timer of one of the loop's shards, unless a script on another loop prevents that.
+    /// Fires a timer that is due, or that TIMER RUN names, unless a script on another loop prevents
+    /// that.
     pub(crate) fn fire(&mut self, due: &DueTimer, trigger: Trigger) -> Fired {
         let running = &self.shared.scripting.running;
         if self.shared.mailboxes.len() == 1 || self.turn.is_pinned() {
-            // With one loop, no script is running on another loop. With pinned shards, a script on
-            // another loop waits: a transaction with TIMER RUN pins every shard.
+            // With one loop, no script runs on another loop. If shards are pinned, a transaction
+            // with TIMER RUN has pinned every shard, so a script on another loop waits.
             return self.fire_alone(due, trigger);
         }
         let words = due.words();
@@ -313,8 +314,11 @@ impl Dispatcher<'_, '_> {
         None
     }
 
-    /// Returns the error for a command that this client may not put into a timer. The checks are
-    /// repeated when the timer fires.
+    /// Checks whether this client may put a command into a timer. The checks are repeated when the
+    /// timer fires.
+    ///
+    /// # Errors
+    /// Returns the error to reply.
     pub(crate) fn timer_refusal(
         shared: &Shared,
         session: &Session,

@@ -28,6 +28,7 @@ impl Dispatcher<'_, '_> {
         } = &self.shared.scripting;
         let declared = match entry.row.flags {
             flags if flags.has(Flags::CALLS_FUNCTION) => functions.declared(args.at(1)),
+            flags if flags.has(Flags::EMBEDDER) => None,
             flags if flags.has(Flags::RUNS_SCRIPTS) => cache.declared(args.at(1)),
             _ => None,
         };
@@ -62,8 +63,8 @@ impl Dispatcher<'_, '_> {
     }
 }
 
-/// Returns whether the command accesses keys, which is not allowed for monitors; Redis treats them
-/// as replicas.
+/// Returns whether the command accesses keys, which is not allowed for monitors, because Redis
+/// treats monitors as replicas.
 pub(super) fn touches_data(session: &Session, entry: &Entry) -> bool {
     let queued = session.executed_by(entry);
     entry.writes()

@@ -7,14 +7,14 @@ use parking_lot::Mutex;
 
 use crate::durability::files::AofFiles;
 
-/// State of the append-only file as configured by `appendonly`.
+/// State of the append-only file, from `appendonly no` to a complete set of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Phase {
     /// Nothing is appended.
     Off,
-    /// Changes are appended, but the first base is not complete: a restart would not find the
-    /// changes.
+    /// Changes are appended, but the first base file (a snapshot) is not complete: a restart would
+    /// not find the changes.
     Starting,
     /// The files contain the whole keyspace.
     On,
@@ -24,7 +24,7 @@ pub(crate) enum Phase {
 #[derive(Debug, Default)]
 pub(crate) struct Aof {
     phase: AtomicU8,
-    /// Writing or syncing fails; commands that write are refused.
+    /// Whether writing or syncing fails. Commands that write are then refused.
     failing: AtomicBool,
     /// Reason of the last failure.
     pub(crate) error: Mutex<String>,
@@ -63,6 +63,7 @@ pub(crate) struct Rewrite {
     pub(crate) began_ms: AtomicU64,
     /// Duration of the last rewrite in seconds; -1 before the first rewrite.
     pub(crate) last_seconds: AtomicI64,
+    /// Bytes of records that the last rewrite copied early because they were about to change.
     pub(crate) early_bytes: AtomicU64,
     pub(crate) count: AtomicU64,
     pub(crate) failures: AtomicU64,

@@ -11,7 +11,8 @@ use crate::durability::manifest::{Entry, FileType, Manifest, ManifestError};
 use crate::log::{self, Logger};
 use crate::world::disk::{Disk, Output};
 
-/// Error of loading an append-only file. The load has changed no file.
+/// Error of loading an append-only file, or of changing its set of files. A load that fails has
+/// changed no file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AofError {
@@ -97,8 +98,8 @@ pub(crate) struct AofFiles {
     /// Path of the manifest.
     pub(crate) path: PathBuf,
     pub(crate) manifest: Manifest,
-    /// The single file of an older Redis version, outside of the folder. It will be moved into the
-    /// folder and is the base.
+    /// The single file of an older Redis version, outside of the folder. It is the base file, and
+    /// will be moved into the folder.
     pub(crate) old: Option<PathBuf>,
 }
 
@@ -182,7 +183,7 @@ impl AofFiles {
         !self.manifest.is_empty()
     }
 
-    /// Returns the present path of a file of the manifest.
+    /// Returns the path at which a file of the manifest is now.
     pub(crate) fn place(&self, entry: &Entry) -> PathBuf {
         match &self.old {
             Some(old) if entry.file_type == FileType::Base => old.clone(),
@@ -204,7 +205,7 @@ impl AofFiles {
     ///
     /// # Errors
     /// Returns an error if a file operation fails. Then this value keeps the old manifest, and the
-    /// disk has the old or the new one.
+    /// disk has the old or the new manifest.
     fn replace(&mut self, disk: &Disk, manifest: Manifest) -> Done<()> {
         let mut name = std::ffi::OsString::from("temp-");
         name.push(self.path.file_name().unwrap_or_default());
@@ -309,7 +310,7 @@ impl AofFiles {
 
     /// Makes `base`, whose file is complete, the base of the manifest. `incremental` is the name of
     /// the incremental file that follows, if the manifest does not have it yet. The older
-    /// incremental files become history, except the last one with `keeps_last`.
+    /// incremental files become history; with `keeps_last`, the last incremental file does not.
     pub(crate) fn commit_base(
         &mut self,
         disk: &Disk,

@@ -1,4 +1,4 @@
-//! The manifest: the files of which an append-only file consists, in their order.
+//! The manifest: an ordered list of the files that make up an append-only file.
 //!
 //! A line is `file NAME seq NUMBER type TYPE`, in the quoting of redis.conf. There is at most one
 //! base file (`b`); the incremental files (`i`) follow in the order of their numbers. History files
@@ -157,8 +157,8 @@ impl Manifest {
         }
     }
 
-    /// Makes `base` the base. The old base and the incremental files become history, except the
-    /// last incremental file with `keeps_last`.
+    /// Makes `base` the base file. The old base file and the incremental files become history; with
+    /// `keeps_last`, the last incremental file does not.
     pub(crate) fn replace_base(&mut self, base: Entry, keeps_last: bool) {
         let count = self.incremental.len();
         let keep = count.saturating_sub(usize::from(keeps_last));
@@ -189,7 +189,7 @@ impl fmt::Display for Manifest {
 
 fn parse_line(line: &[u8]) -> Result<Entry, &'static str> {
     let words = split(line).ok_or(FORMAT)?;
-    // Unknown further pairs are ignored, for later versions of the format.
+    // Unknown pairs are ignored, because a later version of the format may have more pairs.
     if words.len() < 6 || words.len() % 2 != 0 {
         return Err(FORMAT);
     }

@@ -22,7 +22,7 @@ pub(crate) struct Durability {
     pub(crate) saving: AtomicBool,
     /// A save begins as soon as no walk runs (BGSAVE SCHEDULE, or BGSAVE in a transaction).
     pub(crate) scheduled: AtomicBool,
-    /// The running save must stop without a result.
+    /// Whether the running save must stop without a result.
     pub(crate) abort: AtomicBool,
     /// Locked while a file gets its final name.
     pub(crate) naming: Mutex<()>,
@@ -38,7 +38,7 @@ pub(crate) struct Durability {
     pub(crate) last_save_ms: AtomicU64,
     /// Start of the last background save, unix ms.
     pub(crate) last_try_ms: AtomicU64,
-    /// The last background save failed, and no save has succeeded since.
+    /// Whether the last background save failed and no save has succeeded since.
     pub(crate) failed: AtomicBool,
     /// Duration of the last background save in seconds; -1 before the first one.
     pub(crate) last_seconds: AtomicI64,

@@ -48,16 +48,16 @@ impl Alarm {
         self.set_ms = u64::MAX;
     }
 
-    /// Arms the timer to fire at `at_ms` (Unix milliseconds) or earlier. Returns the timeout for
-    /// the poll.
+    /// Arms the timer to fire at `at_ms` (Unix milliseconds) or earlier. Returns a timeout for the
+    /// poll if the kernel cannot represent that time.
     pub(crate) fn set(&mut self, at_ms: u64) -> Option<Duration> {
         if at_ms >= self.set_ms {
             return None;
         }
         let at = Timespec {
             tv_sec: i64::try_from(at_ms / 1000).unwrap_or(i64::MAX),
-            // An all-zero time would disarm the timer, so the Unix epoch becomes one nanosecond
-            // after it.
+            // An all-zero time would disarm the timer, so a deadline at the Unix epoch is set one
+            // nanosecond later.
             tv_nsec: (at_ms % 1000 * 1_000_000 + u64::from(at_ms == 0)) as _,
         };
         let once = Itimerspec {
@@ -72,7 +72,7 @@ impl Alarm {
                 self.set_ms = at_ms;
                 None
             }
-            // The kernel cannot represent the time, so the loop polls again in an hour.
+            // The loop polls again in an hour.
             Err(_) => Some(Duration::from_secs(3600)),
         }
     }

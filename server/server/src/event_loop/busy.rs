@@ -1,8 +1,8 @@
 //! Serving the loop's clients while a script runs for long.
 //!
-//! The connection whose command runs is taken out of the loop's table. The loop reads the other
-//! connections as usual, but their commands get the error BUSY, except commands such as SCRIPT
-//! KILL.
+//! The connection that called the script is taken out of the loop's table meanwhile. The loop reads
+//! the other connections as usual, but their commands get the error BUSY, except commands such as
+//! SCRIPT KILL.
 
 use std::time::Duration;
 
@@ -17,11 +17,11 @@ use crate::node::order::Order;
 /// State of the loop while a script is busy.
 #[derive(Default)]
 pub(crate) struct Busy {
-    /// Whether the loop serves its clients within a command.
+    /// Whether the loop serves its clients now, while a command runs.
     pub(crate) nested: bool,
     /// Whether every connection has been read since the script became busy.
     swept: bool,
-    /// Whether the connection whose command runs had an event.
+    /// Whether the connection that called the script had an event meanwhile.
     pub(crate) missed: bool,
     events: Option<Events>,
 }
@@ -33,8 +33,10 @@ impl Background for EventLoop {
             .events
             .take()
             .unwrap_or_else(|| Events::with_capacity(256));
-        // An error appears again at the next poll.
-        let _ = self.poll.poll(&mut events, Some(Duration::ZERO));
+        if let Some(poll) = &mut self.poll {
+            // An error appears again at the next poll.
+            let _ = poll.poll(&mut events, Some(Duration::ZERO));
+        }
         self.busy.nested = true;
         // The read that called the script uses the loop's buffer.
         let buffer = std::mem::replace(
@@ -46,23 +48,30 @@ impl Background for EventLoop {
         let now = shared.clock.now();
         let mut turn = Turn::new(&shared.store, now, &mut sink, shared.classes());
         turn.may_lock = false;
-        // All other mail waits until the script has ended.
+        // The loop handles only these orders now. All other mail waits until the script has ended.
         let mailbox = &shared.mailboxes[self.number];
         let served = |order: &Order| {
             matches!(
                 order,
-                Order::Serve(_) | Order::FeedReplicas | Order::Figures(_)
+                Order::Serve(_) | Order::FeedReplicas | Order::Figures(_) | Order::Local(_)
             )
         };
         for order in mailbox.take_orders(served) {
             match order {
                 Order::Serve(arrival) => drop(self.serve(arrival, now)),
                 Order::Figures(answer) => self.send_figures(answer),
+                Order::Local(pipe) => {
+                    if let Some(slot) = self.slot_of(&pipe) {
+                        self.read(slot, false, &mut turn);
+                        self.mark_dirty(slot);
+                    }
+                }
                 _ => self.feed_replicas(),
             }
         }
         if !std::mem::replace(&mut self.busy.swept, true) {
-            // Events that the interrupted turn has not handled are not reported again.
+            // The poll never repeats events that the interrupted turn has not handled, so the loop
+            // tries all listeners and connections once.
             for listener in 0..self.listeners.len() {
                 self.accept(listener, now);
             }
@@ -89,7 +98,8 @@ impl Background for EventLoop {
 }
 
 impl EventLoop {
-    /// Ends the state of a busy script after the command of a connection.
+    /// Resets the state of a busy script after a connection's command. Reads the connection again
+    /// if it had an event meanwhile.
     pub(crate) fn end_busy(&mut self, slot: usize) {
         self.busy_is_over();
         if std::mem::take(&mut self.busy.missed) {

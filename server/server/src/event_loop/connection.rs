@@ -2,8 +2,8 @@
 //!
 //! Commands are parsed in the loop's read buffer. Only an incomplete command is copied into the
 //! connection's own buffer, so an idle connection holds no buffer. Replies are collected in `out`
-//! and written once a turn. Output that a slow peer has not read is moved to chunks: a buffer that
-//! doubles would copy all of it, and leave as many free bytes to the allocator.
+//! and written once a turn. Output that a slow peer has not read is moved to chunks: one growing
+//! buffer would be copied each time its capacity doubles, and leave its old memory unused.
 
 use std::collections::VecDeque;
 use std::io;
@@ -29,8 +29,8 @@ pub(crate) struct Connection {
     /// Output after `chunks`.
     pub(crate) out: Vec<u8>,
     /// Parts of the output that wait until the log of changes is released. Each entry has the
-    /// part's start, counted from the start of the first chunk, and the position to be released.
-    /// Both ascend.
+    /// part's start, counted from the start of the first chunk, and the position of the log that
+    /// must be released before the part is sent. Both ascend.
     pub(crate) holds: VecDeque<(usize, u64)>,
     /// Whether the connection is in the loop's list of held output.
     pub(crate) held: bool,
@@ -48,7 +48,8 @@ pub(crate) struct Connection {
     pub(crate) ended: bool,
     /// Unix time in milliseconds since which the output has been above the soft limit.
     pub(crate) over_soft_since: Option<u64>,
-    /// Bytes of this client in the loop's sum; 0 without `maxmemory-clients`.
+    /// Bytes of this client in the loop's sum of its clients' memory; 0 without
+    /// `maxmemory-clients`.
     pub(crate) counted: i64,
     /// Fires when the client has been idle for too long.
     pub(crate) idle_timer: Option<punctual::queue::TimerKey>,
@@ -58,8 +59,8 @@ pub(crate) struct Connection {
     pub(crate) soft_timer: Option<punctual::queue::TimerKey>,
 }
 
-/// Returns whether `left` unread bytes exceed the hard limit now, or the soft limit for too long.
-/// Updates `over_soft_since`.
+/// Returns whether `left` unwritten bytes of output exceed the hard limit now, or have exceeded the
+/// soft limit for too long. Updates `over_soft_since`.
 pub(crate) fn is_exceeded(
     limit: OutputLimit,
     left: u64,
@@ -168,9 +169,9 @@ impl Connection {
         self.chunks.capacity() + self.out.capacity()
     }
 
-    /// Returns the maximum length of the output if at most `unread_max` bytes may be unwritten.
-    pub(crate) fn output_max(&self, unread_max: usize) -> usize {
-        unread_max.saturating_add(self.written)
+    /// Returns the maximum length of the output if at most `unwritten_max` bytes may be unwritten.
+    pub(crate) fn output_max(&self, unwritten_max: usize) -> usize {
+        unwritten_max.saturating_add(self.written)
     }
 
     /// Holds the output from `from` on until the log is released up to `until`.
@@ -179,6 +180,16 @@ impl Connection {
         if self.holds.back().is_none_or(|last| last.1 != until) {
             self.holds.push_back((from, until));
         }
+    }
+
+    /// Swaps the output with the empty buffer `to`. Returns false if the output is long, or if some
+    /// of it was written or is held.
+    pub(crate) fn take_output(&mut self, to: &mut Vec<u8>) -> bool {
+        let whole = self.chunks.is_empty() && self.holds.is_empty() && self.written == 0;
+        if whole {
+            std::mem::swap(&mut self.out, to);
+        }
+        whole
     }
 
     /// Writes the first `len` bytes of the output, as far as the socket accepts them, and adds the
@@ -262,7 +273,7 @@ impl Connection {
     /// Removes the first `count` bytes of the kept input.
     pub(crate) fn consume_input(&mut self, count: usize) {
         if count == self.input.len() {
-            // An idle client keeps no buffer of a large command.
+            // An idle client must not keep the buffer of a large command.
             self.input = Vec::new();
         } else {
             self.input.drain(..count);

@@ -14,10 +14,11 @@ use crate::event_loop::connection::Connection;
 use crate::event_loop::{EventLoop, LISTENERS, LoopTimer, handshakes};
 use crate::log;
 use crate::net::listener::{Arrival, Listener};
+use crate::net::socket::Socket;
 use crate::node::order::Order;
 use crate::session::Session;
 
-/// Maximum number of connections that the loop accepts in one turn.
+/// Maximum number of connections that the loop accepts from one listener in one turn.
 const ACCEPTS_A_TURN: usize = 256;
 /// Delay after accepting has failed, for example at the limit of open files.
 const ACCEPT_AGAIN_MS: u64 = 100;
@@ -45,11 +46,7 @@ impl EventLoop {
         // reports it again.
         let token = Token(LISTENERS - listener);
         let source = self.listeners[listener].source();
-        if let Err(e) = self
-            .poll
-            .registry()
-            .reregister(source, token, Interest::READABLE)
-        {
+        if let Err(e) = self.registry.reregister(source, token, Interest::READABLE) {
             log::warning!(
                 self.shared.logger,
                 "Can't wait for connections of a listener: {e}"
@@ -62,7 +59,7 @@ impl EventLoop {
         let mut all: Vec<Listener> = std::mem::take(&mut self.listeners);
         for listener in &mut all {
             // The listener is registered again below, or closed.
-            let _ = self.poll.registry().deregister(listener.source());
+            let _ = self.registry.deregister(listener.source());
         }
         all.retain(|listener| match listener {
             Listener::Tcp(_) => plain.is_none(),
@@ -73,11 +70,7 @@ impl EventLoop {
         for (i, listener) in all.iter_mut().enumerate() {
             let token = Token(LISTENERS - i);
             let source = listener.source();
-            if let Err(e) = self
-                .poll
-                .registry()
-                .register(source, token, Interest::READABLE)
-            {
+            if let Err(e) = self.registry.register(source, token, Interest::READABLE) {
                 log::warning!(
                     self.shared.logger,
                     "Can't wait for connections of a listener: {e}"
@@ -130,9 +123,7 @@ impl EventLoop {
             self.connections.push(None);
             self.connections.len() - 1
         });
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        let source = arrival.socket.source();
-        if let Err(e) = self.poll.registry().register(source, Token(slot), interest) {
+        if let Err(e) = arrival.socket.register(&self.registry, Token(slot)) {
             log::warning!(
                 self.shared.logger,
                 "Can't wait for input of a client connection: {e}"
@@ -158,13 +149,18 @@ impl EventLoop {
             ..ClientInfo::default()
         });
         self.shared.clients.registry.add(Arc::clone(&info));
+        if let Socket::Local(end) = &arrival.socket {
+            // A pipe is served once.
+            let _ = end.client.set((slot, info.id));
+            self.shared.observed.stats[self.number].connections.add(1);
+        }
         let mut session = match arrival.own {
             true => Session::new(info, User::internal()),
             false => Session::new(info, self.shared.clients.users.default_user()),
         };
         if arrival.own {
             session.set_protocol(&self.shared.clients.pubsub, Protocol::Resp3);
-            session.set_no_touch(true);
+            session.set_no_touch(!arrival.socket.is_local());
             session.set_no_evict(true);
         }
         self.connections[slot] = Some(Box::new(Connection::new(arrival.socket, session)));
@@ -234,7 +230,8 @@ impl EventLoop {
         let session = &connection.session;
         let seen_ms = session.info.seen_ms.load(Ordering::Relaxed);
         // Subscribers and waiting clients legitimately send nothing.
-        let exempt = session.receives_messages()
+        let exempt = connection.socket.is_local()
+            || session.receives_messages()
             || session.replica.is_some()
             || session.is_primary()
             || connection.waits();
@@ -279,8 +276,7 @@ impl EventLoop {
             self.timers.remove(key);
         }
         connection.socket.close();
-        // Deregistering fails only for a socket that the kernel has already removed.
-        let _ = self.poll.registry().deregister(connection.socket.source());
+        connection.socket.deregister(&self.registry);
         self.cancel_wait(&mut connection);
         let session = &mut connection.session;
         if session.is_primary() {

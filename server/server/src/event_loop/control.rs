@@ -16,6 +16,7 @@ use crate::command::info;
 use crate::dispatch::timers;
 use crate::event_loop::EventLoop;
 use crate::event_loop::sink::LoopSink;
+use crate::node::order::Order;
 use crate::node::scripts::Scripts;
 use crate::observe::figures::Figures;
 use crate::world::clock::{Move, MoveError};
@@ -42,12 +43,12 @@ impl EventLoop {
         self.scripts = Some(scripts);
         self.serve_ready(&mut turn);
         self.count(&mut turn);
-        self.discard(turn);
+        self.discard(&mut turn);
         moved
     }
 
-    /// Sends the figures of INFO on `answer`. Waits for the end of a script on another loop, and
-    /// sends the error BUSY while a script is busy.
+    /// Sends the figures of INFO on `answer`. First waits for the end of a script on another loop.
+    /// If the script runs for so long that it is busy, sends the error BUSY.
     pub(crate) fn send_figures(&mut self, answer: oneshot::Sender<Result<Figures, Error>>) {
         let shared = Arc::clone(&self.shared);
         let running = &shared.scripting.running;
@@ -90,9 +91,9 @@ impl EventLoop {
         }
     }
 
-    /// Sends on `done` after the next turn. Messages that are in the mailbox now are written at the
-    /// end of this turn. Clients whose wait or pause has ended resume in the next turn, and may
-    /// write more.
+    /// Sends on `done` after the next turn. The loop writes messages that are in the mailbox now at
+    /// the end of this turn. Clients whose wait or pause has ended resume in the next turn, which
+    /// may cause more output.
     pub(crate) fn settle(&mut self, done: Sender<()>) {
         self.inbox.settling.push(done);
         self.more_due = true;
@@ -122,6 +123,10 @@ impl EventLoop {
             }
             self.close(slot);
         }
+        // Clients of this process must not wait for a loop that has ended.
+        drop(self.shared.mailboxes[self.number].take_orders(
+            |order| matches!(order, Order::Serve(arrival) if arrival.socket.is_local()),
+        ));
         for listener in &self.listeners {
             listener.shutdown();
         }

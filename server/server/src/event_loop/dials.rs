@@ -205,7 +205,7 @@ impl EventLoop {
         let Some(outgoing) = self.dials.all.get_mut(&number) else {
             return;
         };
-        let (registry, token) = (self.poll.registry(), Token(DIALS + number));
+        let (registry, token) = (&self.registry, Token(DIALS + number));
         let tls = outgoing.tls.take();
         let dial = (addresses.map_err(DialError::Connecting))
             .and_then(|addresses| Dial::begin(addresses, tls, registry, token));
@@ -238,7 +238,7 @@ impl EventLoop {
             return;
         };
         let now_ms = self.shared.clock.now().read_ms();
-        let step = dial.step(outgoing.peer.conversation(), self.poll.registry(), now_ms);
+        let step = dial.step(outgoing.peer.conversation(), &self.registry, now_ms);
         if dial.has_moved() {
             outgoing.moved = self.shared.world.stopwatch();
         }
@@ -274,8 +274,8 @@ impl EventLoop {
         }
     }
 
-    /// Ends a conversation that has been silent for too long. While the primary sends
-    /// a snapshot, sends it an empty line, so that it does not end the link.
+    /// Ends a conversation that has been silent for too long. While the primary sends a snapshot,
+    /// sends an empty line to the primary, so that the primary does not end the link.
     fn check_liveness(&mut self, number: usize, now: Moment) {
         let Some(outgoing) = self.dials.all.get_mut(&number) else {
             return;
@@ -306,7 +306,7 @@ impl EventLoop {
         }
     }
 
-    /// Handles a connection that could not be established, or that has broken.
+    /// Handles a connection that could not be established or has broken.
     fn broken(&mut self, number: usize, trouble: DialError) {
         if let Some(outgoing) = self.dials.all.get_mut(&number)
             && let Peer::Primary(link) = &outgoing.peer
@@ -339,7 +339,7 @@ impl EventLoop {
         match (outgoing.peer, outgoing.dial) {
             (Peer::Target(migration), _) => self.transferred(*migration),
             (Peer::Primary(link), Some(dial)) if let Some(id) = link.continued() => {
-                let (socket, rest) = dial.into_parts(self.poll.registry());
+                let (socket, rest) = dial.into_parts(&self.registry);
                 let attachment = Attachment {
                     attempt: link.attempt.clone(),
                     socket,
@@ -368,7 +368,7 @@ impl EventLoop {
             match loaded.result {
                 Ok((data, mut rest)) => {
                     rest.append(&mut loaded.incoming.take_rest());
-                    let (socket, unread) = dial.into_parts(self.poll.registry());
+                    let (socket, unread) = dial.into_parts(&self.registry);
                     rest.extend_from_slice(&unread);
                     self.attach_primary(Attachment {
                         attempt: link.attempt.clone(),

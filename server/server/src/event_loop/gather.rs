@@ -148,7 +148,7 @@ impl EventLoop {
     fn prepare_gathered(&mut self, buffer: &[u8], turn: &mut Turn) -> usize {
         let shared = &self.shared;
         // A nested turn must not lock, and a load holds shards for long. With several loops, a
-        // command must know whether it waits for a script before anything is locked.
+        // command may have to wait for a script, and must hold no lock while it waits.
         let may = !self.busy.nested
             && !shared.durability.is_loading()
             && (shared.mailboxes.len() == 1 || !shared.scripting.running.is_active());

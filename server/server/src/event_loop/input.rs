@@ -100,8 +100,15 @@ impl EventLoop {
         }
     }
 
+    /// Runs the commands in bytes that were read from a connection. Keeps the bytes for later if a
+    /// command of the connection waits.
     pub(crate) fn received(&mut self, slot: usize, bytes: &[u8], turn: &mut Turn) {
         turn.now = self.shared.clock.now();
+        self.received_now(slot, bytes, turn);
+    }
+
+    /// Same as [`EventLoop::received`], for a turn that has just begun.
+    pub(crate) fn received_now(&mut self, slot: usize, bytes: &[u8], turn: &mut Turn) {
         let stats = &self.shared.observed.stats[self.number];
         stats.net_in.add(bytes.len() as u64);
         stats.reads.add(1);
@@ -301,8 +308,8 @@ impl EventLoop {
         used
     }
 
-    /// Handles the effects of commands on their connection. If `output_max` is `None`, the output
-    /// is too long in any case.
+    /// Updates a connection after its commands have run. If `output_max` is `None`, the dispatcher
+    /// has already found the output too long.
     #[inline]
     fn end_commands(
         &mut self,
@@ -339,7 +346,8 @@ impl EventLoop {
         self.mark_dirty(slot);
     }
 
-    /// Closes a connection whose incomplete command exceeds the limit.
+    /// Closes a connection if its input that has not run, including commands queued by MULTI,
+    /// exceeds the limit.
     pub(crate) fn check_input(&mut self, slot: usize) {
         let mut limit = self.settings.query_buffer_limit;
         let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
@@ -388,8 +396,8 @@ impl EventLoop {
     }
 }
 
-/// Runs the complete commands in `bytes`. Returns the last outcome, and the length in bytes of the
-/// commands that ran.
+/// Runs the complete commands in `bytes`. Returns the outcome of the last command, and the length
+/// in bytes of the commands that ran.
 #[inline]
 fn run_pipeline(
     dispatcher: &mut Dispatcher<'_, '_>,

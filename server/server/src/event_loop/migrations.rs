@@ -10,8 +10,8 @@ use crate::migrate::moving::Next;
 use crate::node::waiting::{self, Completion};
 
 impl EventLoop {
-    /// Settles the migrations whose transfer has ended: deletes the keys and replies. They wait for
-    /// the end of a pause, and of a script, which may hold the locks for long.
+    /// Settles the migrations whose transfer has ended: deletes the keys and replies. Does nothing
+    /// during a pause, or while a script runs, because a script may hold the locks for long.
     pub(crate) fn settle_migrations(&mut self, turn: &mut Turn) {
         let shared = Arc::clone(&self.shared);
         if self.resuming.migrations.is_empty() || shared.clients.pauses.in_force(turn.now).is_some()
@@ -19,7 +19,7 @@ impl EventLoop {
             return;
         }
         if shared.scripting.running.is_active() {
-            // The end of a busy script wakes the loop.
+            // The end of a busy script wakes the loop. Otherwise the next turn tries again.
             self.more_due = !shared.scripting.running.is_busy();
             return;
         }

@@ -7,9 +7,9 @@
 //! loop polls its sockets between batches without sleeping.
 //!
 //! A loop runs the commands of its connections on all shards, under their locks. It sleeps with an
-//! alarm set to the next deadline of its own shards. Before it sleeps, it announces until when
-//! ([`sleep`]); a thread that sets an earlier deadline wakes it. Other threads send *orders* to the
-//! mailbox of the loop.
+//! alarm set to the next deadline of its own shards. Before it sleeps, it announces the time at
+//! which it will wake ([`sleep`]); a thread that sets an earlier deadline wakes it. Other threads
+//! send *orders* to the mailbox of the loop.
 
 mod alarm;
 mod busy;
@@ -20,6 +20,7 @@ mod dials;
 mod gather;
 mod handshakes;
 mod input;
+pub(crate) mod local;
 mod lookahead;
 mod memory;
 mod migrations;
@@ -41,7 +42,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use mio::event::Event;
-use mio::{Events, Interest, Poll, Token};
+use mio::{Events, Interest, Poll, Registry, Token};
+use parking_lot::{Mutex, MutexGuard};
 use punctual::Wheel;
 use punctual_store::limits::Limits;
 use punctual_store::{Now, Turn};
@@ -80,7 +82,19 @@ const LISTENERS: usize = usize::MAX - 2;
 /// Token of the mailbox's waker.
 pub(crate) const WAKER_TOKEN: Token = WAKER;
 
-/// State of an event loop. Only the thread of the loop uses it.
+/// An event loop, which its own thread holds except while it sleeps. `None` once it has ended.
+pub(crate) type LoopLock = Mutex<Option<EventLoop>>;
+
+/// Drops the event loop when its thread ends, also by a panic, so that no client waits for it.
+struct EndLoop(Arc<LoopLock>);
+
+impl Drop for EndLoop {
+    fn drop(&mut self) {
+        drop(self.0.lock().take());
+    }
+}
+
+/// State of an event loop.
 pub(crate) struct EventLoop {
     number: usize,
     shared: Arc<SharedOfLoop>,
@@ -89,7 +103,11 @@ pub(crate) struct EventLoop {
     /// The store's limits, and their version.
     limits: Limits,
     limits_version: u64,
-    poll: Poll,
+    /// `None` while the loop sleeps in it.
+    poll: Option<Poll>,
+    registry: Registry,
+    /// Number of the memory counter of the loop's thread.
+    counter: Option<u32>,
     alarm: Alarm,
     listeners: Vec<Listener>,
     /// Connections by slot. A connection is taken out while its commands run.
@@ -105,7 +123,8 @@ pub(crate) struct EventLoop {
     more_due: bool,
     /// Whether the timer [`LoopTimer::RetryAccept`] is armed.
     retry_armed: bool,
-    /// Shard of this loop with which the next batch of expiries begins.
+    /// The next batch of expiries begins with the first shard of this loop that has this number or
+    /// a higher one.
     next_shard: usize,
     stopping: bool,
     /// Scripts that this loop has compiled. `None` while commands or timers run, which borrow them.
@@ -115,7 +134,7 @@ pub(crate) struct EventLoop {
     handshake_time: Duration,
     /// Slots of connections that are replicas.
     replicas: Vec<usize>,
-    /// Slot of the connection of the primary.
+    /// Slot of the connection to the primary.
     primary: Option<usize>,
     dials: Dials,
     writing: Writing,
@@ -149,7 +168,9 @@ impl EventLoop {
             settings_version: shared.settings_version(),
             scripts: Some(Box::new(Scripts::new(&shared))),
             shared: Arc::new(SharedOfLoop(shared)),
-            poll,
+            registry: poll.registry().try_clone()?,
+            poll: Some(poll),
+            counter: None,
             alarm,
             listeners,
             limits: Limits::default(),
@@ -185,40 +206,75 @@ impl EventLoop {
         Arc::clone(&self.shared)
     }
 
-    /// Runs the loop on a thread of its own until the server stops.
-    pub(crate) fn spawn(self) -> io::Result<JoinHandle<()>> {
+    /// Runs the loop on a thread of its own until the server stops. Between its turns, other
+    /// threads can use the loop ([`local`]).
+    pub(crate) fn spawn(self) -> io::Result<(JoinHandle<()>, Arc<LoopLock>)> {
         let (world, name) = (self.shared.world, format!("punctual-{}", self.number));
-        world.spawn(&name, move || {
+        let shared = Arc::clone(&self.shared.0);
+        let event_loop = Arc::new(Mutex::new(Some(self)));
+        let lock = Arc::clone(&event_loop);
+        let thread = world.spawn(&name, move || {
             // If this thread panics, the server stops: nothing else would serve the loop's
             // connections.
-            let shared = StopOnPanic(Arc::clone(&self.shared.0));
+            let shared = StopOnPanic(shared);
+            let _end = EndLoop(Arc::clone(&lock));
             let counter = OwnCounter::take();
-            self.run();
+            Self::run(&lock, counter.as_ref().map(OwnCounter::number));
             drop(counter);
             shared.0.stop();
-        })
+        })?;
+        Ok((thread, event_loop))
     }
 
-    fn run(mut self) {
+    fn run(lock: &LoopLock, counter: Option<u32>) {
         let mut events = Events::with_capacity(1024);
-        while !self.stopping {
-            if !self.has_input_beside_held(&mut events) {
-                let timeout = self.prepare_sleep();
-                if let Err(e) = self.poll.poll(&mut events, timeout)
+        let mut guard = lock.lock();
+        let Some(this) = &mut *guard else { return };
+        this.counter = counter;
+        while let Some(this) = &mut *guard
+            && !this.stopping
+        {
+            if !this.has_input_beside_held(&mut events) {
+                let timeout = this.prepare_sleep();
+                let polled = Self::poll(&mut guard, &mut events, timeout);
+                let Some(this) = &mut *guard else { return };
+                if let Err(e) = polled
                     && e.kind() != io::ErrorKind::Interrupted
                 {
-                    log::warning!(self.shared.logger, "Waiting for events failed: {e}");
-                    self.shared.stop();
+                    log::warning!(this.shared.logger, "Waiting for events failed: {e}");
+                    this.shared.stop();
                     break;
                 }
-                self.shared.mailboxes[self.number].sleep.withdraw();
+                this.shared.mailboxes[this.number].sleep.withdraw();
             }
-            if self.shared.durability.changelog.is_full() {
-                self.wait_for_disk();
+            let Some(this) = &mut *guard else { return };
+            if this.shared.durability.changelog.is_full() {
+                this.wait_for_disk();
             }
-            self.turn(&events);
+            this.turn(&events);
+            MutexGuard::bump(&mut guard);
         }
-        self.shut_down();
+        if let Some(this) = guard.take() {
+            this.shut_down();
+        }
+    }
+
+    /// Waits for events. Meanwhile other threads can use the loop.
+    fn poll(
+        guard: &mut MutexGuard<'_, Option<Self>>,
+        events: &mut Events,
+        timeout: Option<Duration>,
+    ) -> io::Result<()> {
+        let poll = guard.as_mut().and_then(|this| this.poll.take());
+        let Some(mut poll) = poll else { return Ok(()) };
+        let polled = match timeout {
+            Some(Duration::ZERO) => poll.poll(events, timeout),
+            _ => MutexGuard::unlocked(guard, || poll.poll(events, timeout)),
+        };
+        if let Some(this) = &mut **guard {
+            this.poll = Some(poll);
+        }
+        polled
     }
 
     fn handle(&mut self, event: &Event, now: Now, turn: &mut Turn) {
@@ -282,7 +338,8 @@ impl EventLoop {
             self.run_cron(&mut turn);
         }
         self.limit_tracked(&mut turn);
-        self.discard(turn);
+        self.discard(&mut turn);
+        drop(turn);
         drop(sink);
         self.end_holding();
         shared.ask_for_acks();
@@ -328,8 +385,7 @@ impl EventLoop {
         });
     }
 
-    /// Runs `work` in a turn of the keyspace beside the turns of the loop, none of which may be
-    /// open.
+    /// Runs `work` in its own turn of the keyspace. The loop must have no other turn open.
     fn in_turn<R>(&mut self, work: impl FnOnce(&mut Self, &mut Turn) -> R) -> R {
         let shared = Arc::clone(&self.shared);
         let mut sink = LoopSink::new(&shared, self.number, self.settings.notify_expired_values);
@@ -337,7 +393,7 @@ impl EventLoop {
         let mut turn = Turn::new(&shared.store, now, &mut sink, shared.classes());
         let result = work(self, &mut turn);
         self.count(&mut turn);
-        self.discard(turn);
+        self.discard(&mut turn);
         result
     }
 
@@ -348,12 +404,10 @@ impl EventLoop {
         self.shared.observed.stats[self.number].add(counted);
     }
 
-    /// Ends the turn, and frees the values that it has removed from the keyspace.
-    fn discard(&mut self, mut turn: Turn) {
+    /// Releases the turn's locks, and frees the values that it has removed from the keyspace.
+    fn discard(&mut self, turn: &mut Turn) {
         turn.release();
-        let discarded = std::mem::take(&mut turn.discarded);
-        drop(turn);
-        rounds::discard(&self.shared, discarded);
+        rounds::discard(&self.shared, std::mem::take(&mut turn.discarded));
     }
 
     /// Expires one batch of due entries in the shards of this loop.
@@ -389,7 +443,8 @@ impl EventLoop {
             let began = *began.get_or_insert_with(|| self.stopwatch.raw());
             let done = loop {
                 if several && !turn.try_lock_one(shard, LOCK_PATIENCE) {
-                    // A script may hold the shard for long. If none does, the next turn retries.
+                    // A busy script may hold the shard for long. Without a busy script, the next
+                    // turn tries again.
                     self.more_due = !shared.scripting.running.is_busy();
                     break 'shards;
                 }
@@ -452,6 +507,7 @@ impl EventLoop {
                 }
                 Order::Listen { plain, tls } => self.listen(plain, tls),
                 Order::Kill { client, slot } if self.slot_has(slot, client) => self.close(slot),
+                Order::Local(pipe) => self.serve_local(&pipe),
                 Order::CutOff { client, slot } if self.slot_has(slot, client) => {
                     self.close_over_limit(slot)
                 }
@@ -464,8 +520,8 @@ impl EventLoop {
                     if let Some(connection) = self.connection(slot)
                         && connection.session.id == client
                     {
-                        // The reply is at the end of the output. It waits for the log from the
-                        // start of the last part that waits.
+                        // The reply is somewhere after the start of the last held part, so all
+                        // output from that start on waits until `until` is released.
                         let from = connection.holds.back().map_or(0, |hold| hold.0);
                         connection.hold(from, until);
                         self.unblock(slot);
@@ -475,7 +531,7 @@ impl EventLoop {
                     if self.number == 0 {
                         self.shared.answer_acked(0);
                     }
-                    self.end_held();
+                    self.recheck_held();
                 }
                 Order::FeedReplicas => self.feed_replicas(),
                 Order::SyncFailed => self.close_held(),

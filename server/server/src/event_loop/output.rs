@@ -1,9 +1,9 @@
 //! Output of connections: written once a turn, unless it waits for the append-only file.
 //!
-//! A wake-up of the file's thread costs as much as some ten commands. So a loop with held output
-//! and more input runs that input first, for at most [`COLLECTING`]; the thread then writes the
-//! changes of several turns at once. A loop without more input polls the released position for a
-//! short time before it sleeps, because a wake-up takes longer.
+//! The *file's thread* writes the append-only file. Waking it costs as much as about ten commands.
+//! So a loop with held output and more input runs that input first, for at most [`COLLECTING`]; the
+//! thread then writes the changes of several turns at once. A loop without more input polls the
+//! released position for a short time before it sleeps, because waking the loop would take longer.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -20,10 +20,10 @@ use crate::log;
 use crate::node::order::Order;
 use crate::world::Moment;
 
-/// Maximum number of output buffers of any size that are kept for the next replies.
+/// The loop keeps a larger output buffer for the next replies only while it has fewer buffers.
 const SPARE_OUTPUTS: usize = 16;
-/// Maximum number of kept buffers while each has at most [`SMALL_OUTPUT`] bytes: this many clients
-/// may have a reply in one turn.
+/// The loop keeps a small output buffer for the next replies only while it has fewer buffers. So
+/// many clients may have a reply in one turn.
 const SPARE_SMALL_OUTPUTS: usize = 1024;
 /// Capacity in bytes of a small output buffer.
 const SMALL_OUTPUT: usize = 4 << 10;
@@ -31,7 +31,7 @@ const SMALL_OUTPUT: usize = 4 << 10;
 const POLL_MAX: Duration = Duration::from_micros(50);
 /// First part of [`POLL_MAX`], in which the loop does not yield its processor.
 const SPIN: Duration = Duration::from_micros(3);
-/// Minimum of the polling time, to which it falls when the file's thread is slower many times.
+/// Minimum of the polling time. The polling time halves each time the file's thread takes longer.
 const POLL_MIN: Duration = Duration::from_micros(1);
 
 /// Time for which a loop with more input does not wake the file's thread.
@@ -41,7 +41,7 @@ const COLLECTING: Duration = Duration::from_millis(1);
 pub(crate) struct Held {
     /// Slots of the connections with held output.
     pub(crate) slots: Vec<usize>,
-    /// First position that held output waits for; `u64::MAX` if no output is held.
+    /// Lowest position of the log that held output waits for; `u64::MAX` if no output is held.
     pub(crate) until: u64,
     /// Current limit of the time for which the loop polls.
     poll_max: Duration,
@@ -61,24 +61,24 @@ impl Default for Held {
 }
 
 impl EventLoop {
-    /// Blocks while the disk is too far behind, because the bytes that are kept for it would have
-    /// no limit. All clients wait, as in Redis when a write blocks.
+    /// Blocks while the disk is too slow, because the unwritten bytes in memory would otherwise
+    /// have no limit. All clients wait, as in Redis when a write blocks.
     #[cold]
     pub(crate) fn wait_for_disk(&self) {
         let shared = &self.shared;
         shared.durability.aof.delays.fetch_add(1, Ordering::Relaxed);
         log::notice!(
             shared.logger,
-            "Asynchronous AOF fsync is taking too long (disk is busy?). Clients wait until it has written more."
+            "Asynchronous AOF fsync is taking too long (disk is busy?). Clients wait until the disk has caught up."
         );
         while shared.durability.changelog.is_full() && !shared.stopping.load(Ordering::SeqCst) {
             shared.durability.changelog.wait_for_room();
         }
     }
 
-    /// Sets the position that output held in this turn waits for, after the whole turn was appended
-    /// to the log. Output that was flushed while a script ran may already be in the list of held
-    /// output.
+    /// Sets the position of the log that the output held in this turn waits for. Called when all
+    /// effects of the turn are in the log. Output that was flushed while a script ran may already
+    /// be in the list of held output.
     pub(crate) fn end_holding(&mut self) {
         let until = self.shared.durability.changelog.file_end();
         for slot in std::mem::take(&mut self.writing.holding) {
@@ -103,14 +103,14 @@ impl EventLoop {
                 .changelog
                 .is_held(self.writing.held.until)
         {
-            self.end_held();
+            self.recheck_held();
             self.flush_dirty();
         }
     }
 
-    /// Writes released output. If output is held and there is more input, returns true with the
-    /// events of that input, whose commands run first. Wakes the file's thread if there is no more
-    /// input, or if it was last woken [`COLLECTING`] ago.
+    /// Writes released output. If output is still held and there is more input, puts its events in
+    /// `events` and returns true, so that the input's commands run first. Wakes the file's thread
+    /// if there is no more input, or if the loop last woke the thread [`COLLECTING`] ago.
     pub(crate) fn has_input_beside_held(&mut self, events: &mut Events) -> bool {
         self.write_released();
         if self.writing.held.slots.is_empty() {
@@ -123,18 +123,19 @@ impl EventLoop {
             self.writing.held.since = Some(now);
             self.shared.durability.changelog.wake_for_bytes();
         }
-        if self.poll.poll(events, Some(Duration::ZERO)).is_ok() && !events.is_empty() {
+        let polled = (self.poll.as_mut()).map(|poll| poll.poll(events, Some(Duration::ZERO)));
+        if polled.is_some_and(|polled| polled.is_ok()) && !events.is_empty() {
             return true;
         }
         self.writing.held.since = None;
         self.shared.durability.changelog.wake_for_bytes();
-        self.wait_awake();
+        self.poll_until_released();
         false
     }
 
     /// Polls until held output is released, and writes it. Returns early after some time, or if the
     /// loop has other work.
-    fn wait_awake(&mut self) {
+    fn poll_until_released(&mut self) {
         let has_work = self.more_due
             || !self.reading.readable.is_empty()
             || !self.resuming.unblocked.is_empty();
@@ -164,7 +165,7 @@ impl EventLoop {
         self.write_released();
     }
 
-    /// Takes the list of slots with held output, of which some may be released.
+    /// Takes the list of slots with held output. Some of that output may be released already.
     fn take_held(&mut self) -> Vec<usize> {
         self.writing.held.until = u64::MAX;
         let slots = std::mem::take(&mut self.writing.held.slots);
@@ -176,15 +177,15 @@ impl EventLoop {
         slots
     }
 
-    /// Marks all held output, so that the next flush checks it again.
-    pub(crate) fn end_held(&mut self) {
+    /// Marks the connections with held output, so that the next flush checks them again.
+    pub(crate) fn recheck_held(&mut self) {
         for slot in self.take_held() {
             self.mark_dirty(slot);
         }
     }
 
-    /// Closes the connections with held output after a failed write: the changes that it reveals
-    /// may never be in the file.
+    /// Closes the connections with held output after a failed write: the changes that the output
+    /// reveals may never be in the file.
     pub(crate) fn close_held(&mut self) {
         for slot in self.take_held() {
             let last = self.connection(slot).and_then(|c| c.holds.back().copied());
@@ -339,8 +340,8 @@ impl EventLoop {
         }
     }
 
-    /// Closes a connection with `left` unread bytes if they exceed the limit, or arms the timer
-    /// that checks the soft limit.
+    /// Closes a connection with `left` unwritten bytes of output if they exceed the limit, or arms
+    /// the timer that checks the soft limit.
     pub(crate) fn check_output(&mut self, slot: usize, limit: OutputLimit, left: u64) {
         let now_ms = self.turn_ms;
         let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {

@@ -33,7 +33,7 @@ impl EventLoop {
 
     /// Marks the replicas of this loop as having output.
     pub(crate) fn feed_replicas(&mut self) {
-        // First, so that bytes that are appended later cause another order.
+        // This call comes first, so that bytes that are appended later cause another order.
         self.shared
             .replication
             .replicas
@@ -101,8 +101,8 @@ impl EventLoop {
             Flushed::All if left == 0 => connection.over_soft_since = None,
             Flushed::All => self.mark_dirty(slot),
             Flushed::Blocked | Flushed::Held => {
-                // As in Redis, a replica that may continue from the backlog is not disconnected for
-                // these bytes.
+                // As in Redis, the hard limit is at least the size of the backlog. With fewer bytes
+                // left, a disconnected replica would only return and continue from the backlog.
                 if limit.hard_bytes > 0 {
                     limit.hard_bytes = limit.hard_bytes.max(backlog);
                 }
@@ -187,7 +187,8 @@ impl EventLoop {
                     Some(backlog) if !gone && backlog.reaches(next) => {
                         backlog.read(next, BLOCKS_A_CALL, &mut blocks, &mut last);
                     }
-                    // The history has ended, so the replica must ask again.
+                    // The backlog lacks the next byte, or the server disconnects the replica. In
+                    // both cases the replica must synchronize again.
                     _ => return Flushed::Broken,
                 }
             }

@@ -25,13 +25,13 @@ pub(crate) struct LoopSink<'s> {
     pub(crate) loop_number: usize,
     /// Whether the last values of expired strings are published.
     pub(crate) expired_values: bool,
-    /// Keys that the turn has changed since it last appended to the log, while replies wait for the
-    /// append-only file.
+    /// Keys that the turn has changed since it last appended to the log. Empty unless replies wait
+    /// for the append-only file.
     changed: Vec<KeyHash>,
-    /// Number of these keys whose changes are noted in the log of changes.
+    /// Number of keys at the start of `changed` that are noted in the log of changes.
     noted: usize,
-    /// Prefixes of the clients in BCAST mode.
-    prefixes: Arc<Prefixes>,
+    /// Prefixes of the clients in BCAST mode, once they are known.
+    prefixes: Option<Arc<Prefixes>>,
     /// Changed keys with a prefix of a client in BCAST mode.
     batch: Batch,
     /// Bytes of the invalidations that the turn has sent or collected.
@@ -51,7 +51,7 @@ impl<'s> LoopSink<'s> {
             expired_values,
             changed: Vec::new(),
             noted: 0,
-            prefixes: Arc::default(),
+            prefixes: None,
             batch: Batch::new(),
             invalidations: 0,
             channel: Vec::new(),
@@ -116,7 +116,7 @@ fn write_channel(channel: &mut Vec<u8>, prefix: &str, db: usize) {
     channel.extend_from_slice(b"__:");
 }
 
-/// Sends the remaining keys.
+/// Sends the keys that are left in the batch.
 impl Drop for LoopSink<'_> {
     fn drop(&mut self) {
         self.send_batch();
@@ -207,10 +207,11 @@ impl Sink for LoopSink<'_> {
 
     fn broadcast(&mut self, key: &[u8], by: u64) {
         let trackers = &self.shared.clients.trackers;
-        if let Some(changed) = trackers.changed_prefixes(&self.prefixes) {
-            self.prefixes = changed;
+        let prefixes = self.prefixes.get_or_insert_default();
+        if let Some(changed) = trackers.changed_prefixes(prefixes) {
+            *prefixes = changed;
         }
-        if !self.prefixes.match_key(key) {
+        if !prefixes.match_key(key) {
             return;
         }
         match self.batch.get_mut(key) {

@@ -1,9 +1,10 @@
 //! Sleeping: until the loop's next deadline, which an alarm of the wall clock signals, or until the
 //! next time limit on the stopwatch.
 //!
-//! Ground rules: the loop announces until when it sleeps, and then checks the deadlines and the
-//! mailbox once more. A thread that sets an earlier deadline stores it first, and then reads the
-//! announcement. So either the loop or the thread sees the other's write, and no wake-up is lost.
+//! Ground rules: the loop announces the time at which it will wake, and then checks the deadlines
+//! and the mailbox once more. A thread that sets an earlier deadline stores the deadline first, and
+//! then reads the announcement. So the loop sees the deadline, or the thread sees the announcement
+//! and wakes the loop: no wake-up is lost.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use crate::persist;
 
 impl EventLoop {
     /// Returns the next deadline of this loop in Unix milliseconds; `u64::MAX` without a deadline.
-    fn next_wakeup_ms(&self) -> u64 {
+    pub(super) fn next_wakeup_ms(&self) -> u64 {
         let loops = self.shared.mailboxes.len();
         let paused = self.shared.durability.is_loading()
             || self.shared.clients.pauses.any() && self.expiry_is_paused(self.shared.clock.now());

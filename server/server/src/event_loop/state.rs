@@ -32,8 +32,8 @@ pub(super) enum LoopTimer {
     RetryAccept,
 }
 
-/// The shared state, behind a reference count of the loop's own. A count that all loops use would
-/// move its cache line from core to core.
+/// The shared state, with a reference count that only this loop uses. A count that all loops use
+/// would move its cache line from core to core.
 pub(crate) struct SharedOfLoop(pub(super) Arc<Shared>);
 
 impl std::ops::Deref for SharedOfLoop {
@@ -51,7 +51,7 @@ pub(super) struct Writing {
     /// Slots with output to write.
     pub(super) dirty: Vec<usize>,
     /// Slots with replies of this turn that reveal changes. At the end of the turn, these replies
-    /// move to `held`.
+    /// get the position that they wait for, and the flush adds their slots to `held`.
     pub(super) holding: Vec<usize>,
     /// Replies of earlier turns that wait until the append-only file is written.
     pub(super) held: Held,
@@ -66,6 +66,7 @@ pub(super) struct Reading {
     pub(super) buffer: Box<[u8]>,
     /// Input of several connections whose commands have not run yet.
     pub(super) gathered: Gathered,
+    /// Empty output buffers that are kept for the next replies.
     pub(super) spare_outputs: Vec<Vec<u8>>,
     pub(super) lookahead: Lookahead,
     /// Slots that may have more input.
@@ -74,7 +75,7 @@ pub(super) struct Reading {
     pub(super) held_reads: usize,
 }
 
-/// Clients whose wait or pause has ended.
+/// Clients and migrations that continue after a wait, a pause or a transfer.
 #[derive(Default)]
 pub(super) struct Resuming {
     /// Slots that wait for the end of a pause.
@@ -95,8 +96,7 @@ pub(super) struct Freed {
     pub(super) round_timer: Option<TimerKey>,
     /// Bytes that other threads have reported as freed, in total.
     pub(super) reported_bytes: u64,
-    /// Freed bytes that earlier rounds have returned: bytes that this loop freed, and reported
-    /// ones.
+    /// Freed bytes that earlier rounds have returned, in total. They include the reported bytes.
     pub(super) collected_bytes: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Due timers in the loop's shards.
+//! Firing of due timers in the loop's shards. Such a timer is a key whose value is a command.
 
 use punctual_store::Turn;
 
@@ -7,7 +7,7 @@ use crate::dispatch::timers::{Fired, Trigger};
 use crate::event_loop::EventLoop;
 use crate::node::scripts::Scripts;
 
-/// Time in nanoseconds after which the loop polls its sockets again.
+/// Maximum time in nanoseconds for firing timers before the loop polls its sockets again.
 const FIRING_MAX_NS: u64 = 500_000;
 
 impl EventLoop {

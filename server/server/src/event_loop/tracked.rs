@@ -9,6 +9,7 @@ use crate::event_loop::EventLoop;
 impl EventLoop {
     /// Invalidates some of the tracked keys if there are too many.
     pub(crate) fn limit_tracked(&mut self, turn: &mut Turn) {
+        /// Maximum number of keys of one shard that are invalidated in a turn.
         const KEYS: usize = 100;
         let shared = Arc::clone(&self.shared);
         if !shared.store.tracks_too_many() || shared.scripting.running.is_active() {

@@ -1,4 +1,4 @@
-//! The connection of the primary, and changes of the server's role.
+//! A replica's connection to its primary, and changes of the server's role.
 
 use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use crate::session::Session;
 const UNBLOCKED: &[u8] = b"-UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)\r\n";
 
 impl EventLoop {
-    /// Serves the connection of the primary. After a full synchronization, first replaces the
-    /// keyspace.
+    /// Makes the primary a client of this loop. The primary's commands are the replication stream.
+    /// After a full synchronization, first replaces the keyspace.
     pub(crate) fn attach_primary(&mut self, mut attachment: Attachment) {
         let shared = Arc::clone(&self.shared);
         if let Some(slot) = self.primary {
@@ -93,7 +93,7 @@ impl EventLoop {
         self.plan_acknowledgement();
     }
 
-    /// Processes the answer to the PSYNC of a failover.
+    /// Processes the answer of the new primary to the PSYNC of a failover.
     pub(crate) fn failover_answered(&mut self, accepted: bool) {
         let shared = Arc::clone(&self.shared);
         self.in_turn(|_, turn| shared.failover_answered(turn, accepted));
@@ -115,8 +115,9 @@ impl EventLoop {
         self.follow_primary();
     }
 
-    /// Ends leftovers of the former role: the connection of a former primary, and on a replica the
-    /// commands that wait. Keys that are overdue on a promoted replica expire in the next turn.
+    /// Ends what the former role has left: the connection to a former primary, and if the server is
+    /// a replica now, the commands that wait. Overdue keys of a promoted replica expire in the next
+    /// turn.
     pub(crate) fn change_role(&mut self) {
         self.more_due = true;
         let generation = self.shared.replication.upstream.generation();

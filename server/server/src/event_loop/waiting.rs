@@ -31,7 +31,8 @@ impl EventLoop {
     }
 
     /// Serves the waiters of keys that became ready without a command: a lease has ended, an entry
-    /// has been idle for long enough, a stream has got an event, or a key has expired.
+    /// has been idle for long enough, NOTIFY has appended an event to a stream, or a key has
+    /// expired.
     pub(crate) fn serve_ready(&self, turn: &mut Turn) {
         if turn.has_ready() {
             let holds = self.writing.released.is_some();
@@ -51,8 +52,8 @@ impl EventLoop {
     }
 
     /// Handles the end of the peer's stream: closes the connection when its output is written.
-    /// Cancels a command that waits, so that no element is popped for it, and all commands after
-    /// it.
+    /// Cancels a command that waits, so that no element is popped for it. The commands after it
+    /// never run.
     pub(crate) fn end_stream(&mut self, slot: usize) {
         let Some(mut connection) = self.connections.get_mut(slot).and_then(Option::take) else {
             return;

@@ -1,8 +1,8 @@
 //! FAILOVER: this server and one of its replicas exchange their roles, and no write is lost.
 //!
 //! Writes are paused until a replica has acknowledged the whole stream. Then this server becomes a
-//! replica of that replica. Its PSYNC announces the failover, which makes the other server a
-//! primary. The upkeep of replicas on loop 0 takes each step.
+//! replica of that replica. The PSYNC of this server announces the failover, and makes the other
+//! server a primary. Loop 0 takes each step, in its upkeep of replicas.
 
 use std::sync::Arc;
 
@@ -81,8 +81,8 @@ impl Shared {
         }
     }
 
-    /// Takes the next step if it is due. Returns the time of the next check, in milliseconds of the
-    /// stopwatch.
+    /// Takes the next step of a failover if it is due. Returns the time of the next check, in
+    /// milliseconds of the stopwatch.
     pub(crate) fn advance_failover(self: &Arc<Self>, turn: &mut Turn) -> Option<u64> {
         let plan = self.replication.failover.0.lock().clone();
         let plan = plan.filter(|plan| !plan.in_progress)?;

@@ -1,16 +1,17 @@
 //! Full synchronization: a snapshot for replicas that cannot continue, encoded on a separate
 //! thread.
 //!
-//! All replicas that wait when the synchronization begins share one walk. It begins in a turn that
-//! holds every shard: the snapshot is the keyspace at the offset that `+FULLRESYNC` names, and the
+//! All replicas that wait when the synchronization begins, and that want the same data, share one
+//! walk. It begins in a turn that holds every shard: the snapshot is the keyspace at the offset that `+FULLRESYNC` names, and the
 //! backlog keeps the stream from this offset on for each replica. The thread locks one shard at a
 //! time for the walk. It only encodes: it adds blocks to the replicas' transfers, holds no lock
 //! while it waits for a slow replica, and ends after the last block. The event loops of the
 //! replicas send the blocks.
 //!
-//! A replica with the capability `eof` gets the bytes while they are encoded, between `$EOF:<mark>`
-//! and the mark. Other replicas get the snapshot when it is complete, after `$<length>`, from a
-//! temporary file.
+//! If all of these replicas have the capability `eof`, and `repl-diskless-sync` is on or the
+//! replicas want a part of the data, they get the bytes while these are encoded, between
+//! `$EOF:<mark>` and the mark. Otherwise they get the snapshot when it is complete, after
+//! `$<length>`, from a temporary file.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -70,7 +71,7 @@ pub(crate) fn begin_if_due(shared: &Arc<Shared>, settings: &Settings, turn: &mut
     }
 }
 
-/// Walk of a synchronization. Dropping it, also after a failure, allows the next walk.
+/// Walk of a synchronization. Dropping this value, also after a failure, allows the next walk.
 struct Walk {
     shared: Arc<Shared>,
     snapshot: Snapshot,
@@ -88,7 +89,7 @@ impl Drop for Walk {
     }
 }
 
-/// A synchronization that has begun.
+/// A synchronization that has begun. Its thread owns this value.
 struct Job {
     shared: Arc<Shared>,
     settings: Arc<Settings>,

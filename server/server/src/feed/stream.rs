@@ -110,12 +110,12 @@ impl Shared {
         self.request_upkeep();
     }
 
-    /// Closes the connections of all replicas. They reconnect, and their PSYNC shows them the new
-    /// state.
+    /// Closes the connections of all replicas. The replicas reconnect, and learn the new state from
+    /// the reply to their PSYNC.
     pub(crate) fn disconnect_replicas(&self) {
         let all = {
             let stream = self.replication.replicas.stream();
-            // After this, no replica gets bytes of another history.
+            // From here on, no replica gets bytes of another history.
             for replica in &stream.replicas {
                 replica.set_gone();
             }
@@ -162,8 +162,8 @@ impl Shared {
                 < settings.min_replicas_to_write
     }
 
-    /// Counts the replicas that have acknowledged recently, and closes or opens the gate for
-    /// writes.
+    /// Counts the *good* replicas, which have acknowledged recently. Closes the gate for writes if
+    /// there are too few, and opens it otherwise.
     pub(crate) fn count_good_replicas(&self) {
         let settings = self.settings();
         if settings.min_replicas_to_write == 0 {

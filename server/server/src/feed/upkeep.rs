@@ -1,9 +1,9 @@
 //! Periodic work for replicas: PINGs, empty lines to waiting replicas, full synchronizations, and
 //! timeouts.
 //!
-//! The upkeep runs in a turn of loop 0: once a second while there are replicas, and when another
-//! thread requests it ([`Shared::request_upkeep`]). It measures time with the stopwatch, also with
-//! a virtual clock.
+//! The upkeep runs in a turn of loop 0: once a second while there are replicas or
+//! `min-replicas-to-write` is set, and when another thread requests it
+//! ([`Shared::request_upkeep`]). It measures time with the stopwatch, also with a virtual clock.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,7 +16,7 @@ use crate::log;
 use crate::node::Shared;
 use crate::replication::replica::{Phase, Replica};
 
-/// Interval of the upkeep, as of Redis's `replicationCron`.
+/// Interval of the upkeep. Redis's `replicationCron` runs as often.
 const PERIOD_MS: u64 = 1_000;
 
 /// Delay before the next attempt while a script runs.
@@ -42,7 +42,7 @@ pub(crate) fn run_if_due(shared: &Arc<Shared>, turn: &mut Turn) {
             .store(now_ms + SCRIPT_RETRY_MS, Ordering::SeqCst);
         return;
     }
-    // Reset first, so that a request during the upkeep is not lost.
+    // The time is reset first, so that a request during the upkeep is not lost.
     replicas.upkeep_ms.store(u64::MAX, Ordering::SeqCst);
     // A change of settings requests upkeep before the loop has updated its own copy.
     let settings = &*shared.settings();
@@ -57,8 +57,9 @@ pub(crate) fn run_if_due(shared: &Arc<Shared>, turn: &mut Turn) {
         let period_ms = settings.repl_ping_period_s * 1_000;
         if now_ms >= replicas.pinged_ms.load(Ordering::Relaxed) + period_ms {
             replicas.pinged_ms.store(now_ms, Ordering::Relaxed);
-            // A replica passes on its primary's PINGs. A server that stops sends none, because its
-            // last snapshot names the end of the stream; it holds every shard until it stops.
+            // A replica passes on its primary's PINGs. A stopping server sends no PING, because its
+            // last snapshot names the end of the stream. It locks every shard until it stops, so
+            // the upkeep takes the locks before it checks.
             turn.lock_all();
             let paused =
                 shared.replication.failover.is_planned() || shared.stopping.load(Ordering::Acquire);
@@ -82,7 +83,7 @@ pub(crate) fn run_if_due(shared: &Arc<Shared>, turn: &mut Turn) {
     }
 }
 
-/// Sends an empty line to a waiting replica, and closes the connection of a silent one.
+/// Sends an empty line to a waiting replica, and closes the connection of a silent replica.
 fn check_liveness(shared: &Shared, settings: &Settings, replica: &Arc<Replica>) {
     match replica.phase() {
         // The loop disconnects a replica whose socket accepts no byte for too long.

@@ -1,10 +1,10 @@
-//! The connection of the primary on loop 0. Its stream runs like the commands of a client, without
-//! replies.
+//! The connection to the primary, which loop 0 serves. The primary's stream runs like the commands
+//! of a client, without replies.
 //!
 //! Ground rules: the turn holds every shard during a *stretch*, the commands of one piece of input.
-//! So no other thread sees data that does not belong to the announced offset, and a change of the
-//! role falls between two commands. The offset advances when a stretch ends, or before the shards
-//! are released within it.
+//! So no other thread sees data that does not belong to the announced offset, and the role changes
+//! only between two commands. The offset advances when a stretch ends, or before the turn releases
+//! the shards within a stretch.
 
 use punctual_resp::Args;
 use punctual_store::{Error, Turn};
@@ -64,8 +64,8 @@ impl Session {
     }
 }
 
-/// Writes the acknowledgement of the stream up to `offset`, and of the offset that is synced in the
-/// append-only file.
+/// Writes REPLCONF ACK with `offset`. If the server has an append-only file, adds FACK with the
+/// offset up to which that file is synced.
 pub(crate) fn acknowledge(shared: &Shared, applied: &mut Applied, offset: u64, out: &mut Vec<u8>) {
     let mut digits = itoa::Buffer::new();
     let mut words = vec![
@@ -84,8 +84,8 @@ pub(crate) fn acknowledge(shared: &Shared, applied: &mut Applied, offset: u64, o
     punctual_resp::encode_command(out, &words);
 }
 
-/// Brings the keyspace and the history to the start of the stream. Returns false if the attempt was
-/// replaced by a newer one. Afterwards the turn holds every shard.
+/// Prepares the keyspace and the replication history for the start of the stream. Returns false if
+/// a newer attempt to connect has replaced this one. Afterwards the turn holds every shard.
 pub(crate) fn begin(shared: &Shared, turn: &mut Turn, attachment: &mut Attachment) -> bool {
     turn.lock_all();
     if !shared

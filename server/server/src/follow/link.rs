@@ -1,7 +1,6 @@
 //! The link to the primary until the stream begins: the replica's side of the handshake.
 //!
-//! Ground rules: loop 0 owns the link. The link changes only its own phase and locks no shard. It
-//! passes the snapshot of a full synchronization to a thread that loads it
+//! Ground rules: loop 0 owns the link. The link locks no shard and changes no key. It passes the snapshot of a full synchronization to a thread that loads it
 //! ([`crate::follow::sync`]). Then the socket becomes the connection of the primary.
 
 use std::io;
@@ -34,7 +33,8 @@ enum Stage {
     FullSync(ReplicationId, u64),
     /// The link passes the snapshot to the thread that loads it.
     Snapshot(Arc<Incoming>),
-    /// The stream continues the server's data. `Some` is the new ID of the history.
+    /// The stream continues the server's data. Contains the ID of the history, if the primary has
+    /// sent it.
     Continued(Option<ReplicationId>),
     /// The attempt has failed. The log has the reason.
     Failed,
@@ -48,7 +48,8 @@ pub(crate) struct Link {
     stage: Stage,
     /// Whether the link has sent its request, so that the primary's answer is next.
     requested: bool,
-    /// Whether PSYNC has asked the primary to become a replica of this server.
+    /// Whether PSYNC FAILOVER has asked the other server, until now a replica, to become the
+    /// primary.
     failover: bool,
 }
 
@@ -72,8 +73,8 @@ impl Link {
         }
     }
 
-    /// Returns `Some` if the stream continues the server's data, with the new ID of the history if
-    /// it has changed. Returns `None` if the attempt has failed.
+    /// Returns `Some` if the stream continues the server's data, with the ID of the history if the
+    /// primary has sent it. Returns `None` if the attempt has failed.
     pub(crate) fn continued(&self) -> Option<Option<ReplicationId>> {
         match self.stage {
             Stage::Continued(id) => Some(id),
@@ -234,7 +235,7 @@ impl Link {
 }
 
 impl Drop for Link {
-    /// Ends the thread that loads a snapshot, if it still waits for bytes.
+    /// Ends the thread that loads a snapshot, if the thread still waits for bytes.
     fn drop(&mut self) {
         if let Stage::Snapshot(incoming) = &self.stage {
             incoming.end(io::ErrorKind::Interrupted);

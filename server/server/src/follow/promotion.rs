@@ -11,7 +11,8 @@ use crate::node::order::Order;
 use crate::replication::upstream::Address;
 
 impl Shared {
-    /// Makes the server a replica of `primary`. It asks to continue from its own history.
+    /// Makes the server a replica of `primary`. The server then asks `primary` to continue from the
+    /// server's own history.
     pub(crate) fn follow(&self, turn: &mut Turn, primary: Address) {
         turn.lock_all();
         let was_primary = !self.replication.is_replica();
@@ -52,7 +53,7 @@ impl Shared {
         self.gate.set(Reason::Replica, true);
     }
 
-    /// Updates the keyspace's rule about who writes: clients, the primary's stream, or both.
+    /// Sets the writers that the keyspace accepts: clients, the primary's stream, or both.
     pub(crate) fn update_read_only(&self) {
         let writers = match (self.replication.is_replica(), self.settings()) {
             (false, _) => Writers::Clients,

@@ -20,7 +20,7 @@ use crate::replication::incoming::Incoming;
 use crate::replication::state::ReplicationId;
 use crate::replication::upstream::SyncProgress;
 
-/// Read size in bytes.
+/// Maximum size of a read from the snapshot in bytes.
 const BLOCK_BYTES: usize = 256 << 10;
 /// Length of the mark after a snapshot that the primary sends without its size.
 const MARK_BYTES: usize = 40;
@@ -80,7 +80,7 @@ impl Announced {
     /// reports the result to loop 0.
     ///
     /// # Errors
-    /// The system refuses another thread.
+    /// Returns an error if the system refuses another thread.
     pub(crate) fn load(self, shared: &Arc<Shared>, generation: u64) -> io::Result<Arc<Incoming>> {
         let incoming = Arc::new(Incoming::default());
         let (shared, source) = (Arc::clone(shared), Arc::clone(&incoming));
@@ -89,7 +89,7 @@ impl Announced {
         *thread = Some(shared.world.spawn("punctual-load", {
             let shared = Arc::clone(&shared);
             move || {
-                // The data of the previous attempt is freed first.
+                // The thread of the previous attempt frees its data before this one begins.
                 let _ = before.map(crate::world::JoinHandle::join);
                 let result = self.receive(&shared, &source, generation);
                 shared.mailboxes[0].order(Order::SnapshotLoaded(Loaded {
@@ -183,7 +183,7 @@ fn failure(failure: ReadFailure) -> Failure {
         ReadFailure::At(offset, reason) => Failure::Refused(format!("{reason} (at byte {offset})")),
         ReadFailure::Other(load::LoadError::Stopped) => Failure::Outdated,
         ReadFailure::Other(load::LoadError::Databases { db, databases, .. }) => Failure::Refused(
-            format!("the primary has database {db}, and this server has {databases}"),
+            format!("the primary uses database {db}, and this server has {databases} databases"),
         ),
         ReadFailure::Other(load::LoadError::Unsupported { count, records, .. }) => {
             Failure::Refused(format!(

@@ -1,14 +1,14 @@
-//! What the page asks for: JSON made of the replies of commands and of statistics.
+//! The page's requests for data, and their answers: JSON made of command replies and statistics.
 //!
 //! | | |
 //! |---|---|
 //! | GET /api/state | counters, memory, lateness, databases |
-//! | GET /api/future?hours=1 or 24 | how many timers and jobs fall due in each part of the next hour or day |
+//! | GET /api/future?hours=1 or 24 | due timers and jobs in each part of the next hour or day |
 //! | GET /api/timers?match=pattern | the next timers |
 //! | GET /api/queues?match=pattern | the queues of jobs |
 //! | POST /api/command | runs one of a few commands |
 //!
-//! All but the first and the last take `db=number`.
+//! All of them except the first take `db=number`.
 
 use punctual_resp::Value;
 use serde_json::{Value as Json, json};
@@ -19,20 +19,21 @@ use crate::http::link::{LinkError, Links, Words, words};
 use crate::node::Shared;
 use crate::observe::figures::Figure;
 
-/// Most timers and queues that the page shows.
-const SHOWN: usize = 50;
-/// Longest word of a timer's command that is shown, and most words.
-const WORD_SHOWN: usize = 80;
-const WORDS_SHOWN: usize = 12;
+/// Maximum number of timers, and of queues, that the page shows.
+const SHOWN_MAX: usize = 50;
+/// Maximum length of a shown word of a timer's command, in characters.
+const WORD_CHARS_MAX: usize = 80;
+/// Maximum number of shown words of a timer's command.
+const WORDS_MAX: usize = 12;
 
 const MINUTE_MS: u64 = 60_000;
 
-/// Why there is no answer.
+/// Reason why a request gets an error.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ApiError {
     #[error(transparent)]
     Link(#[from] LinkError),
-    /// The request is not one that the page makes.
+    /// The page makes no such request.
     #[error("{0}")]
     Request(&'static str),
     /// The reply of the command is an error.
@@ -70,7 +71,8 @@ impl Query<'_> {
     }
 }
 
-/// Returns the reply of a command without which there is nothing to show.
+/// Returns the reply of a command. An error reply becomes an error, because the page then has
+/// nothing to show.
 fn expected(reply: Option<Value>) -> Result<Value, ApiError> {
     match reply {
         Some(Value::Error(text)) => {
@@ -84,11 +86,12 @@ fn expected(reply: Option<Value>) -> Result<Value, ApiError> {
 /// Returns counters, memory, lateness and databases.
 pub(super) async fn state(shared: &Shared, links: &Links, may_act: bool) -> Result<Json, ApiError> {
     // INFO counts this thread's open connections as clients.
-    let others = links.open() as f64;
+    let others = links.open_connections() as f64;
     let figures = links.figures().await?;
     let number = |field| figures.number(field).unwrap_or_default();
     let late = lateness(shared);
-    // Eighths of octaves: fine enough for percentiles of what is new since the last answer.
+    // A bucket covers an eighth of an octave. The page computes percentiles from the difference of
+    // two answers, for which this is fine enough.
     let mut buckets: Vec<(u64, u64)> = Vec::new();
     for step in late.iter_recorded() {
         let top = (2_f64)
@@ -117,8 +120,8 @@ pub(super) async fn state(shared: &Shared, links: &Links, may_act: bool) -> Resu
         "role": figures.text("role"),
         "port": number("tcp_port"),
         "uptime_s": number("uptime_in_seconds"),
-        // Without what the page itself does.
-        "commands": number("total_commands_processed") - links.asked() as f64,
+        // The commands of the HTTP thread do not count.
+        "commands": number("total_commands_processed") - links.commands_sent() as f64,
         "clients": (number("connected_clients") - others).max(0.0),
         "memory": number("used_memory"),
         "memory_max": number("maxmemory"),
@@ -140,7 +143,7 @@ pub(super) async fn state(shared: &Shared, links: &Links, may_act: bool) -> Resu
     }))
 }
 
-/// Returns how many timers and jobs fall due in each part of the next hour or day.
+/// Returns the numbers of timers and jobs that fall due in each part of the next hour or day.
 pub(super) async fn future(
     shared: &Shared,
     links: &Links,
@@ -168,16 +171,16 @@ pub(super) async fn future(
     }))
 }
 
-/// Returns a command with MATCH, if the query has a pattern, and COUNT.
+/// Adds COUNT to a command, and MATCH if the query has a pattern.
 fn filtered(mut command: Words, query: &Query<'_>) -> Words {
     if let Some(pattern) = query.pattern() {
         command.extend([b"MATCH".to_vec(), pattern]);
     }
-    command.extend(words(["COUNT", &SHOWN.to_string()]));
+    command.extend(words(["COUNT", &SHOWN_MAX.to_string()]));
     command
 }
 
-/// Returns the next timers, and then those that are paused.
+/// Returns the next timers, and after them the paused timers.
 pub(super) async fn timers(links: &Links, query: Query<'_>) -> Result<Json, ApiError> {
     let mut link = links.in_database(query.db()?).await?;
     let list = filtered(words(["TIMER", "LIST"]), &query);
@@ -196,7 +199,7 @@ pub(super) async fn timers(links: &Links, query: Query<'_>) -> Result<Json, ApiE
     let timers: Vec<Json> = names
         .iter()
         .zip(&replies)
-        // One that has fired meanwhile is gone.
+        // A timer that has fired meanwhile may be gone.
         .filter(|(_, timer)| matches!(timer, Value::Map(_)))
         .map(|(name, timer)| {
             let mut timer = json::reply(timer);
@@ -205,21 +208,21 @@ pub(super) async fn timers(links: &Links, query: Query<'_>) -> Result<Json, ApiE
             timer
         })
         .collect();
-    Ok(json!({ "timers": timers, "shown_at_most": SHOWN }))
+    Ok(json!({ "timers": timers, "shown_at_most": SHOWN_MAX }))
 }
 
-/// Cuts a command to what fits on a line.
+/// Shortens a timer's command so that it fits on a line.
 fn shorten(command: &mut Json) {
     let Json::Array(words) = command else {
         return;
     };
-    if words.len() > WORDS_SHOWN {
-        words.truncate(WORDS_SHOWN);
+    if words.len() > WORDS_MAX {
+        words.truncate(WORDS_MAX);
         words.push("\u{2026}".into());
     }
     for word in words {
         let text = word.as_str().or(word["hex"].as_str()).unwrap_or_default();
-        if let Some((end, _)) = text.char_indices().nth(WORD_SHOWN) {
+        if let Some((end, _)) = text.char_indices().nth(WORD_CHARS_MAX) {
             *word = format!("{}\u{2026}", &text[..end]).into();
         }
     }
@@ -229,7 +232,7 @@ fn shorten(command: &mut Json) {
 pub(super) async fn queues(links: &Links, query: Query<'_>) -> Result<Json, ApiError> {
     let list = filtered(words(["JOB", "QUEUES"]), &query);
     let found = expected(links.ask(query.db()?, &[list]).await?.pop())?;
-    Ok(json!({ "queues": json::reply(&found), "shown_at_most": SHOWN }))
+    Ok(json!({ "queues": json::reply(&found), "shown_at_most": SHOWN_MAX }))
 }
 
 /// Runs a command of the page. `body` is a JSON array of its words.
@@ -260,7 +263,8 @@ pub(super) async fn command(
         let reply = expected(link.ask(&[words]).await?.pop())?;
         return Ok(json!({ "reply": json::reply(&reply) }));
     }
-    // Only a timer may be deleted, and the key may get another value between two commands.
+    // Only a timer may be deleted. WATCH makes EXEC fail if the key gets another value after the
+    // check of its type.
     let key = &words[1];
     let watch = vec![b"WATCH".to_vec(), key.clone()];
     let kind = vec![b"TYPE".to_vec(), key.clone()];

@@ -1,7 +1,8 @@
 //! The text formats of metrics: OpenMetrics 1.0 and Prometheus's 0.0.4.
 //!
-//! Both have the same samples. OpenMetrics names the family of a counter without `_total`, has no
-//! counters of another name, and ends with a mark, so that a scraper notices a cut.
+//! Both formats have the same samples. In OpenMetrics, the samples of every counter end in
+//! `_total`, but the name of the family does not. An OpenMetrics text ends with a mark, so that a
+//! scraper notices a truncated text.
 
 use std::fmt::Write as _;
 
@@ -13,8 +14,8 @@ pub(super) enum Format {
 }
 
 impl Format {
-    /// Returns the format that a scraper prefers, by its header Accept. A scraper that names none
-    /// gets Prometheus's.
+    /// Returns the format that a scraper prefers, according to its header Accept. Without a
+    /// preference this is Prometheus's format.
     pub(super) fn accepted(accept: &str) -> Self {
         let weight = |wanted: &str| {
             accept
@@ -50,7 +51,7 @@ pub(super) enum Kind {
     Histogram,
 }
 
-/// Metrics under construction. All samples of a family follow its head.
+/// The text of metrics while it is built. All samples of a family follow the family's head.
 pub(super) struct Exposition {
     text: String,
     format: Format,
@@ -64,18 +65,19 @@ impl Exposition {
         }
     }
 
-    /// Begins a family. `name` is that of its samples, without the suffixes of a histogram's.
+    /// Begins a family. `name` is the name of its samples; a histogram's samples have suffixes
+    /// after this name.
     pub(super) fn family(&mut self, name: &str, kind: Kind, help: &str) {
         let open = self.format == Format::OpenMetrics;
         let (family, kind) = match (kind, name.strip_suffix("_total")) {
             (Kind::Counter, Some(base)) if open => (base, "counter"),
-            // OpenMetrics reserves the suffix for counters, and demands it of them.
+            // In OpenMetrics, all counters have the suffix, and no other samples have it.
             (Kind::Counter, None) | (Kind::Gauge, Some(_)) if open => (name, "unknown"),
             (Kind::Counter, _) => (name, "counter"),
             (Kind::Gauge, _) => (name, "gauge"),
             (Kind::Histogram, _) => (name, "histogram"),
         };
-        // Writing to a String cannot fail. No help has characters that need an escape.
+        // Writing to a String cannot fail. No help text has characters that need an escape.
         let _ = write!(
             self.text,
             "# HELP {family} {help}\n# TYPE {family} {kind}\n"
@@ -116,8 +118,8 @@ impl Exposition {
         self.sample(name, &[], value);
     }
 
-    /// Adds the samples of a histogram: pairs of a bound and the number of values up to it, then
-    /// the number and the sum of all.
+    /// Adds the samples of a histogram. `buckets` has pairs of an upper bound and the number of
+    /// values up to that bound. `count` and `sum` are the number and the sum of all values.
     pub(super) fn histogram(
         &mut self,
         name: &str,
@@ -129,7 +131,7 @@ impl Exposition {
         let bucket = format!("{name}_bucket");
         for (bound, up_to) in buckets {
             let bound = match self.format {
-                // Its numbers have a point.
+                // Bounds in OpenMetrics have a decimal point.
                 Format::OpenMetrics => format!("{bound:?}"),
                 Format::Prometheus => format!("{bound}"),
             };

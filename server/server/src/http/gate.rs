@@ -1,14 +1,15 @@
-//! Who may see and do what over HTTP.
+//! Rules about the access to the HTTP port.
 //!
-//! - The page itself holds no data: anybody may load it.
-//! - The metrics are numbers: all clients that reach the port may read them. A web page from
-//!   another site must not read them through a browser.
-//! - The data of the page names keys. It needs the password if a Redis client would need one, and
-//!   from other machines.
-//! - Actions need the password, and a page of this server as their origin.
+//! - The page itself holds no data, so anybody may load it.
+//! - The metrics are numbers, so all clients that reach the port may read them. Only web pages of
+//!   other sites must not read them through a browser.
+//! - The data of the page has names of keys. A request for it needs the password if it comes from
+//!   another machine, or if Redis clients of this server need a password.
+//! - An action needs the password. A browser may send it only from a page of this server.
 //!
-//! A page of elsewhere may give its own name this server's address (DNS rebinding). Its requests
-//! then count as of one origin, but they have that name in the header Host, and not the password.
+//! A foreign site may let its own name point to this server's address (DNS rebinding). For a
+//! browser, its page and this server then have the same origin. But the requests of that page have
+//! the site's name in the header Host, and lack the password.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -20,21 +21,22 @@ use crate::config::Settings;
 use crate::net::listener::is_loopback;
 use crate::node::Shared;
 
-/// Time that a wrong password takes, one after the other.
-const WRONG_PASSWORD: Duration = Duration::from_millis(250);
+/// Minimum time between the answers to two wrong passwords.
+const WRONG_PASSWORD_DELAY: Duration = Duration::from_millis(250);
 
-/// What a request has shown.
+/// Properties of a request that decide about its access.
 pub(super) struct Visitor {
-    /// The host that the request names is no name that anybody can give this server.
+    /// Whether the header Host has a name that no other site can have.
     host_is_safe: bool,
+    /// Whether the request comes from this machine.
     local: bool,
-    /// Whether the request has the password; `None` if it has none at all.
+    /// Whether the request has the right password; `None` if the request has no password.
     pub(super) password: Option<bool>,
-    /// A page of this server has sent the request, or no page.
+    /// Whether a page of this server has sent the request, or a program that is no browser.
     same_origin: bool,
 }
 
-/// Why a request is refused.
+/// Reason why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refusal {
     #[error(
@@ -72,7 +74,7 @@ impl Visitor {
             local: is_loopback(peer.ip()),
             password: given.map(|given| {
                 right.is_some_and(|right| {
-                    // `&`, not `&&`: both are always compared.
+                    // `|`, not `||`: both comparisons always run, so the time shows no result.
                     same_bytes(given.as_bytes(), right) | same_bytes(&decoded(given), right)
                 })
             }),
@@ -122,19 +124,20 @@ impl Visitor {
     }
 }
 
-/// Holds up wrong passwords, so that guesses over all connections are a few a second.
+/// Delays the answers to wrong passwords, one after the other, so that all connections together get
+/// only a few guesses a second.
 #[derive(Default)]
 pub(super) struct Brake(Mutex<()>);
 
 impl Brake {
     pub(super) async fn wait(&self) {
         let _turn = self.0.lock().await;
-        tokio::time::sleep(WRONG_PASSWORD).await;
+        tokio::time::sleep(WRONG_PASSWORD_DELAY).await;
     }
 }
 
-/// Returns whether no other site can have this host: an address, `localhost`, or a
-/// name in `metrics-bind`.
+/// Returns true if no other site can have this host name: an IP address, `localhost`, or a name in
+/// `metrics-bind`.
 fn host_is_safe<'a>(host: &str, mut names: impl Iterator<Item = &'a str>) -> bool {
     let name = match host.strip_prefix('[') {
         Some(rest) => match rest.split_once(']') {
@@ -160,7 +163,8 @@ fn is_port(text: &str) -> bool {
             .is_some_and(|port| port.parse::<u16>().is_ok())
 }
 
-/// Browsers name the origin of every POST. Programs that are no browsers name none.
+/// Returns true if a page of this server has sent the request, or a program that is no browser.
+/// Browsers send the origin with every POST, and other programs send no origin.
 fn is_same_origin(headers: &HeaderMap, host: &str) -> bool {
     let text = |value: &hyper::header::HeaderValue| value.to_str().map(str::to_owned);
     let origin = headers.get(ORIGIN).map(text);
@@ -182,7 +186,7 @@ fn is_same_origin(headers: &HeaderMap, host: &str) -> bool {
     origin_fits && site_fits
 }
 
-/// Undoes percent-encoding: a header has no other bytes than visible ASCII.
+/// Decodes percent-encoding, which headers and queries use because they have only visible ASCII.
 pub(super) fn decoded(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -197,7 +201,7 @@ pub(super) fn decoded(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// Compares in a time that does not depend on where the first difference is.
+/// Compares texts in a time that does not depend on the place of the first difference.
 fn same_bytes(a: &[u8], b: &[u8]) -> bool {
     let difference = a.iter().zip(b).fold(0, |all, (a, b)| all | (a ^ b));
     std::hint::black_box(difference) == 0 && a.len() == b.len()

@@ -1,4 +1,4 @@
-//! Replies as JSON. Bytes that are not text become an object `{"hex": "..."}`. Requests may use
+//! Replies as JSON. Bytes that are not UTF-8 become an object `{"hex": "..."}`. Requests may use
 //! such objects as words of commands.
 
 use std::fmt::Write as _;
@@ -21,7 +21,7 @@ pub(super) fn bytes(bytes: &[u8]) -> Json {
     }
 }
 
-/// Returns a reply as JSON. Keys of maps are names, so they are made text in any case.
+/// Returns a reply as JSON. Keys of maps become text, even if they are not UTF-8.
 pub(super) fn reply(value: &Value) -> Json {
     match value {
         Value::Int(number) => (*number).into(),
@@ -41,7 +41,7 @@ pub(super) fn reply(value: &Value) -> Json {
     }
 }
 
-/// Returns the bytes of a word of a command.
+/// Returns the bytes of a word of a command, or `None` if the JSON is no word.
 pub(super) fn word(json: &Json) -> Option<Vec<u8>> {
     match json {
         Json::String(text) => Some(text.as_bytes().to_vec()),
@@ -50,7 +50,7 @@ pub(super) fn word(json: &Json) -> Option<Vec<u8>> {
             let (pairs, rest) = hex.as_chunks::<2>();
             let byte = |pair: &[u8; 2]| {
                 let digits = std::str::from_utf8(pair).ok()?;
-                // A sign is no digit.
+                // `from_str_radix` would also accept a sign.
                 pair.iter().all(u8::is_ascii_hexdigit).then_some(())?;
                 u8::from_str_radix(digits, 16).ok()
             };

@@ -1,9 +1,9 @@
-//! Requests of the HTTP thread to the event loops: for figures by an order, for keys over a
-//! connection, as any client.
+//! Requests of the HTTP thread to the event loops. The thread requests figures with an order, and
+//! keys over a connection, as a client does.
 //!
-//! A connection is one end of a pair of sockets, whose other end a loop serves. One request of HTTP
-//! has one connection, so nothing of a former request is left in it, and a request whose time is up
-//! drops it in the middle of a reply.
+//! A connection is a pair of sockets: an event loop serves the other end. An HTTP request opens its
+//! own connection. So a connection holds nothing of an earlier request, and a request that takes
+//! too long drops its connection in the middle of a reply.
 
 use std::io;
 use std::os::fd::AsRawFd as _;
@@ -24,10 +24,10 @@ use crate::node::Shared;
 use crate::node::order::Order;
 use crate::observe::figures::Figures;
 
-/// Time limit of a place among them, and of replies.
+/// Maximum wait for a free place, and maximum wait for replies.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Why there is no reply.
+/// Reason why there is no reply.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LinkError {
     #[error("the server cannot be reached: {0}")]
@@ -36,29 +36,29 @@ pub(super) enum LinkError {
     Busy,
     #[error("the server's reply cannot be read: {0}")]
     Reply(#[from] DecodeError),
-    /// The answer without which nothing can be shown is an error.
+    /// The server has answered with this error, so there is nothing to show.
     #[error("{0}")]
     Refused(String),
 }
 
-/// A command: its words.
+/// The words of a command.
 pub(super) type Words = Vec<Vec<u8>>;
 
-/// Returns the words of a command.
+/// Converts texts to the words of a command.
 pub(super) fn words<const N: usize>(words: [&str; N]) -> Words {
     words.map(|word| word.as_bytes().to_vec()).into()
 }
 
-/// A connection.
+/// A connection to an event loop.
 pub(super) struct Link<'a> {
     stream: UnixStream,
     replies: Decoder,
     _place: SemaphorePermit<'a>,
-    asked: &'a AtomicU64,
+    commands_sent: &'a AtomicU64,
 }
 
 impl<'a> Link<'a> {
-    /// Opens a connection to the loop whose turn it is.
+    /// Opens a connection. The loops take turns in serving them.
     fn open(links: &'a Links, place: SemaphorePermit<'a>) -> Result<Self, LinkError> {
         let shared = &links.shared;
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
@@ -73,25 +73,25 @@ impl<'a> Link<'a> {
             own: true,
             socket: Socket::Unix(mio::net::UnixStream::from_std(theirs)),
         };
-        // The limit of clients is no reason not to see what they do.
+        // `maxclients` does not limit these connections, so the page works at the limit too.
         shared.clients.registry.admit(usize::MAX);
         links.order(Order::Serve(arrival));
         Ok(Self {
             stream: UnixStream::from_std(ours)?,
             replies: Decoder::new(),
             _place: place,
-            asked: &links.asked,
+            commands_sent: &links.commands_sent,
         })
     }
 
-    /// Sends commands at once and returns their replies in order.
+    /// Sends commands as one pipeline, and returns their replies in order.
     pub(super) async fn ask(&mut self, commands: &[Words]) -> Result<Vec<Value>, LinkError> {
-        let asked = async {
+        let replies = async {
             let mut bytes = Vec::new();
             for command in commands {
                 encode_command(&mut bytes, command);
             }
-            self.asked
+            self.commands_sent
                 .fetch_add(commands.len() as u64, Ordering::Relaxed);
             self.stream.write_all(&bytes).await?;
             let mut replies = Vec::with_capacity(commands.len());
@@ -108,31 +108,34 @@ impl<'a> Link<'a> {
             }
             Ok(replies)
         };
-        timeout(PATIENCE, asked)
+        timeout(PATIENCE, replies)
             .await
             .unwrap_or(Err(LinkError::Busy))
     }
 }
 
-/// Opens connections, a few at a time, and asks for figures.
+/// Opens connections and requests figures. The number of both at a time is limited.
 pub(super) struct Links {
     shared: Arc<Shared>,
-    free: Semaphore,
+    /// Free places for connections.
+    places: Semaphore,
+    /// Free places for requests of figures.
     figures: Semaphore,
-    asked: AtomicU64,
+    /// Number of commands sent so far.
+    commands_sent: AtomicU64,
 }
 
 impl Links {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         Self {
             shared,
-            free: Semaphore::new(MetricsSettings::LINKS_MAX),
+            places: Semaphore::new(MetricsSettings::LINKS_MAX),
             figures: Semaphore::new(MetricsSettings::LINKS_MAX),
-            asked: AtomicU64::new(0),
+            commands_sent: AtomicU64::new(0),
         }
     }
 
-    /// Sends an order to the loop whose turn it is.
+    /// Sends an order to a loop. The loops take turns.
     fn order(&self, order: Order) {
         let mailboxes = &self.shared.mailboxes;
         let next = self
@@ -146,7 +149,7 @@ impl Links {
     /// Returns the figures of INFO EVERYTHING.
     ///
     /// # Errors
-    /// A script is busy, or no loop has answered in time.
+    /// Returns an error if a script is busy, or if no loop answers in time.
     pub(super) async fn figures(&self) -> Result<Figures, LinkError> {
         let answered = async {
             // The semaphore is never closed.
@@ -165,20 +168,21 @@ impl Links {
         }
     }
 
-    /// Returns the number of commands so far, which are no client's.
-    pub(super) fn asked(&self) -> u64 {
-        self.asked.load(Ordering::Relaxed)
+    /// Returns the number of commands sent so far. INFO counts them as commands of clients.
+    pub(super) fn commands_sent(&self) -> u64 {
+        self.commands_sent.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of open connections, which are no client's either.
-    pub(super) fn open(&self) -> usize {
-        MetricsSettings::LINKS_MAX - self.free.available_permits()
+    /// Returns the number of open connections. INFO counts them as clients.
+    pub(super) fn open_connections(&self) -> usize {
+        MetricsSettings::LINKS_MAX - self.places.available_permits()
     }
 
-    /// Asks over a connection of its own, in database `db`.
+    /// Sends commands over a new connection, in database `db`, and returns their replies, of which
+    /// some may be errors.
     ///
     /// # Errors
-    /// There is no reply, or no such database. Replies may be errors.
+    /// Returns an error if there is no reply, or no such database.
     pub(super) async fn ask(&self, db: usize, commands: &[Words]) -> Result<Vec<Value>, LinkError> {
         let mut link = self.in_database(db).await?;
         link.ask(commands).await
@@ -187,9 +191,9 @@ impl Links {
     /// Returns a connection that has selected a database.
     ///
     /// # Errors
-    /// As [`Links::ask`].
+    /// Returns an error if the server does not answer, or has no such database.
     pub(super) async fn in_database(&self, db: usize) -> Result<Link<'_>, LinkError> {
-        let place = timeout(PATIENCE, self.free.acquire()).await;
+        let place = timeout(PATIENCE, self.places.acquire()).await;
         // The semaphore is never closed.
         let place = place.ok().and_then(Result::ok).ok_or(LinkError::Busy)?;
         let mut link = Link::open(self, place)?;

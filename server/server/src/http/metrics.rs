@@ -1,9 +1,9 @@
 //! GET /metrics: INFO's figures and the server's statistics as samples.
 //!
-//! Names that begin with `redis_` are redis_exporter's, and mean the same. Metrics without labels
-//! are declared with the figures, in `command/info.rs`. Names that begin with `punctual_` are
-//! metrics that Redis does not have. If no loop sends figures, `redis_up` is 0, and the statistics
-//! follow nevertheless.
+//! A metric whose name begins with `redis_` means the same as in redis_exporter. A name that begins
+//! with `punctual_` is a metric that Redis does not have. Metrics without labels are declared with
+//! the figures, in `command/info.rs`. If no loop sends figures, `redis_up` is 0, and only the
+//! statistics follow.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,21 +19,21 @@ use crate::http::link::Links;
 use crate::node::Shared;
 use crate::observe::figures::{self, Field, Figure, Figures};
 
-/// Bounds of the lateness in seconds.
+/// Upper bounds of the buckets of the lateness, in seconds.
 const LATENESS_S: [f64; 21] = [
     1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
     1.0, 2.5, 5.0, 10.0, 60.0, 600.0,
 ];
 
-/// Metrics that are parts of figures: kind, metric, field, label, part, factor, help. The labels of
-/// replicas are parts too.
+/// Metrics that are parts of a field of INFO, such as `keys` in `db0:keys=1,expires=0`: kind,
+/// metric, field, label, part, factor, help. The labels of replicas are also parts of their field.
 #[rustfmt::skip]
 const PARTS: &[(Kind, &str, &str, &str, &str, f64, &str)] = &[
     (Kind::Gauge, "redis_db_keys", "db", "db", "keys", 1.0, "Keys of a database."),
     (Kind::Gauge, "redis_db_keys_expiring", "db", "db", "expires", 1.0, "Keys of a database with a deadline."),
     (Kind::Gauge, "redis_db_avg_ttl_seconds", "db", "db", "avg_ttl", 1e-3, "Mean time to live in a database, of a sample of its keys."),
     (Kind::Counter, "redis_commands_total", "cmdstat_", "cmd", "calls", 1.0, "Calls of a command."),
-    (Kind::Counter, "redis_commands_duration_seconds_total", "cmdstat_", "cmd", "usec", 1e-6, "Time that a command has taken."),
+    (Kind::Counter, "redis_commands_duration_seconds_total", "cmdstat_", "cmd", "usec", 1e-6, "Total time of the calls of a command."),
     (Kind::Counter, "redis_commands_rejected_calls_total", "cmdstat_", "cmd", "rejected_calls", 1.0, "Calls that were refused before they ran."),
     (Kind::Counter, "redis_commands_failed_calls_total", "cmdstat_", "cmd", "failed_calls", 1.0, "Calls that replied with an error."),
     (Kind::Counter, "redis_errors_total", "errorstat_", "err", "count", 1.0, "Error replies by their first word."),
@@ -45,7 +45,7 @@ const PARTS: &[(Kind, &str, &str, &str, &str, f64, &str)] = &[
 #[rustfmt::skip]
 const LINK: &[(&str, &str, &str)] = &[
     ("master_link_status", "redis_master_link_up", "1 if the link to the primary is up."),
-    ("master_last_io_seconds_ago", "redis_master_last_io_seconds_ago", "Time since the primary was last heard."),
+    ("master_last_io_seconds_ago", "redis_master_last_io_seconds_ago", "Time since the last input from the primary."),
     ("master_sync_in_progress", "redis_master_sync_in_progress", "1 during a full synchronization."),
     ("slave_repl_offset", "redis_slave_repl_offset", "Offset of this replica."),
 ];
@@ -57,10 +57,10 @@ const INSTANCE: [&str; 11] = [
     "master_replid", "punctual_version",
 ];
 
-/// Number of databases that are shown although they are empty, as by redis_exporter.
+/// Number of databases that are shown even if they are empty, as in redis_exporter.
 const DATABASES_SHOWN: usize = 16;
 
-/// The metrics of a server.
+/// The source of a server's metrics, which counts its scrapes.
 #[derive(Default)]
 pub(super) struct Metrics {
     scrapes: AtomicU64,
@@ -83,7 +83,7 @@ impl Metrics {
         page.family(
             "redis_exporter_last_scrape_error",
             Kind::Gauge,
-            "1 if it did not, and why.",
+            "1 if the server did not answer INFO. The label err has the reason.",
         );
         page.sample(
             "redis_exporter_last_scrape_error",
@@ -114,8 +114,8 @@ impl Metrics {
     }
 }
 
-/// Returns the name of a field's metric. Without another declaration it is the name that
-/// redis_exporter derives.
+/// Returns the name of a field's metric. If the field declares no name, this is the name that
+/// redis_exporter derives from the field.
 fn name_of(field: &Field) -> String {
     let name = field.name;
     let metric = match (field.metric, field.kind) {
@@ -135,7 +135,7 @@ fn name_of(field: &Field) -> String {
     }
 }
 
-/// Adds the figures that are metrics.
+/// Adds the figures that are declared as metrics.
 fn plain(figures: &Figures, page: &mut Exposition) {
     let mut last = String::new();
     for field in figures.fields() {
@@ -149,7 +149,7 @@ fn plain(figures: &Figures, page: &mut Exposition) {
             Some((label, help)) => (label, help.to_owned()),
             None => ("", format!("The field {} of INFO.", field.name)),
         };
-        // The samples of a metric follow each other.
+        // All samples of a metric are adjacent, so another name begins another family.
         if name != last {
             page.family(&name, kind, &help);
         }
@@ -162,7 +162,7 @@ fn plain(figures: &Figures, page: &mut Exposition) {
 
 fn instance(figures: &Figures, shared: &Shared, page: &mut Exposition) {
     let name = "redis_instance_info";
-    page.family(name, Kind::Gauge, "What the server is, in labels.");
+    page.family(name, Kind::Gauge, "Properties of the server, as labels.");
     let values = INSTANCE.map(|label| figures.text(label));
     let labels: Vec<_> = INSTANCE
         .into_iter()
@@ -272,11 +272,11 @@ fn primary(figures: &Figures, page: &mut Exposition) {
         );
     }
     let name = "redis_slave_info";
-    page.family(name, Kind::Gauge, "What the replica follows, in labels.");
+    page.family(name, Kind::Gauge, "Primary of this replica, as labels.");
     page.sample(name, &labels, 1.0);
 }
 
-/// Adds what is not in INFO: durations of commands, the slow log, slow events.
+/// Adds the statistics that INFO does not have: durations of commands, the slow log, slow events.
 fn statistics(shared: &Shared, page: &mut Exposition) {
     let name = "redis_commands_latencies_usec";
     page.family(name, Kind::Histogram, "Durations of a command in µs.");
@@ -347,7 +347,7 @@ fn lateness_histogram(late: &Histogram<u64>, page: &mut Exposition) {
     page.family(
         name,
         Kind::Histogram,
-        "Time from the deadline of a key, field or timer to its end.",
+        "Time from the deadline of a key, field or timer until it expires or fires.",
     );
     let (mut at, mut up_to) = (0, 0);
     let mut sum_us = 0.0;

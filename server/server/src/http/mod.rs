@@ -1,9 +1,9 @@
-//! The HTTP port: metrics for Prometheus, and a page that shows what is due and what has been late.
+//! The HTTP port: metrics for Prometheus, and a page that shows timers, queues and lateness.
 //!
-//! Ground rules: one thread with an executor of its own serves all connections. It takes no lock of
-//! the keyspace: it asks the event loops for figures and keys ([`link`]), and reads statistics from
-//! [`Shared`]. A connection holds one of a few places, for a limited time, and at most until newer
-//! connections need the place.
+//! Ground rules: one thread with its own executor serves all connections. It takes no lock of the
+//! keyspace: it requests figures and keys from the event loops ([`link`]), and reads statistics
+//! from [`Shared`]. The number of connections and the life of a connection are limited. At the
+//! limit, a new connection closes the oldest one.
 
 mod api;
 mod exposition;
@@ -36,16 +36,16 @@ use crate::config::MetricsSettings;
 use crate::log;
 use crate::node::Shared;
 
-/// Longest wait for the head of a request, also between two requests.
+/// Maximum wait for the head of a request, also between two requests.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
-/// Longest life of a connection. A browser opens another one.
+/// Maximum life of a connection. A browser then opens another connection.
 const LIFETIME: Duration = Duration::from_secs(60);
-/// Time after it for the response that is being sent.
+/// Time after [`LIFETIME`] in which the response that is being sent may end.
 const GRACE: Duration = Duration::from_secs(10);
 /// Delay before the next attempt after accepting has failed, for example at the limit of open
 /// files.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
-/// Largest head of a request, in bytes.
+/// Maximum size of the head of a request in bytes.
 const HEAD_MAX: usize = 16 << 10;
 
 /// The thread of the HTTP port. Dropping it stops the thread.
@@ -59,7 +59,7 @@ impl Http {
     /// Starts the thread. Returns `None` if there is no address to listen on.
     ///
     /// # Errors
-    /// A resource that the system refuses.
+    /// Returns an error if the system refuses a resource.
     pub(crate) fn start(
         shared: &Arc<Shared>,
         listeners: Vec<StdListener>,
@@ -82,10 +82,13 @@ impl Http {
                             let (site, places) = (Arc::clone(&site), Arc::clone(&places));
                             tokio::spawn(accept(listener, site, places));
                         }
-                        Err(e) => log::warning!(site.shared.logger, "Listening on: {e}"),
+                        Err(e) => log::warning!(
+                            site.shared.logger,
+                            "Can't accept connections on the metrics port: {e}"
+                        ),
                     }
                 }
-                // Ends with a message or when the sender is gone, which is the same.
+                // The wait ends when the sender is dropped.
                 let _ = stopped.await;
             });
         })?;
@@ -114,13 +117,13 @@ impl Drop for Http {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A panic has printed its message.
+            // The panic hook has already reported a panic.
             let _ = thread.join();
         }
     }
 }
 
-/// The connections, oldest first.
+/// The open connections, oldest first.
 #[derive(Default)]
 struct Places(Mutex<VecDeque<AbortHandle>>);
 
@@ -155,7 +158,7 @@ async fn accept(listener: TcpListener, site: Arc<Site>, places: Arc<Places>) {
 }
 
 async fn serve(stream: TcpStream, peer: SocketAddr, site: Arc<Site>) {
-    // Not vital: the bytes arrive in any case.
+    // A failure does no harm: the bytes arrive later.
     let _ = stream.set_nodelay(true);
     let respond = service_fn(move |request| {
         let site = Arc::clone(&site);
@@ -167,7 +170,7 @@ async fn serve(stream: TcpStream, peer: SocketAddr, site: Arc<Site>) {
         .max_buf_size(HEAD_MAX)
         .serve_connection(TokioIo::new(stream), respond);
     let mut connection = pin!(connection);
-    // Errors are those of the peer, which has gone or sends no HTTP.
+    // An error means that the peer has disconnected or sends no HTTP.
     if timeout(LIFETIME, connection.as_mut()).await.is_err() {
         connection.as_mut().graceful_shutdown();
         let _ = timeout(GRACE, connection).await;

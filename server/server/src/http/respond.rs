@@ -1,4 +1,4 @@
-//! From a request to its response: paths, methods, headers.
+//! Finds the response to a request, by its path and method, and sets the headers.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -25,17 +25,17 @@ const PAGE: &str = include_str!("page/index.html");
 const STYLE: &str = include_str!("page/page.css");
 const SCRIPT: &str = include_str!("page/page.js");
 
-/// Largest body of a request, in bytes.
+/// Maximum size of the body of a request in bytes.
 const BODY_MAX: usize = 64 << 10;
-/// Longest wait for it.
+/// Maximum wait for the body of a request.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The page may load its own style and script and ask its own server, and nothing else; nobody may
-/// frame it.
+/// Policy of the page: it may load its own style and script, and send requests to its own server.
+/// It may load nothing else, and no other page may frame it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// What the port serves.
+/// State of the HTTP port, which all connections share.
 pub(super) struct Site {
     pub(super) shared: Arc<Shared>,
     links: Links,
@@ -106,7 +106,7 @@ impl Site {
         text(StatusCode::OK, format.content_type(), body.await)
     }
 
-    /// Answers with what the page shows.
+    /// Returns the data that the page shows.
     async fn look(&self, peer: SocketAddr, path: &str, request: &Request<Incoming>) -> Page {
         let visitor = self.visitor(peer, request);
         if let Err(refusal) = visitor.may_look(&self.shared) {
@@ -141,7 +141,10 @@ impl Site {
                 answered(api::command(&self.links, Query(&query), &body).await)
             }
             Ok(Err(_)) => problem(StatusCode::PAYLOAD_TOO_LARGE, "The body is too large."),
-            Err(_) => problem(StatusCode::REQUEST_TIMEOUT, "The body did not arrive."),
+            Err(_) => problem(
+                StatusCode::REQUEST_TIMEOUT,
+                "The body did not arrive in time.",
+            ),
         }
     }
 
@@ -180,7 +183,8 @@ fn problem(status: StatusCode, error: &str) -> Page {
 }
 
 fn not_allowed(methods: &'static str) -> Page {
-    let mut response = problem(StatusCode::METHOD_NOT_ALLOWED, "Not this method.");
+    let status = StatusCode::METHOD_NOT_ALLOWED;
+    let mut response = problem(status, "This path does not have this method.");
     let methods = HeaderValue::from_static(methods);
     response.headers_mut().insert(ALLOW, methods);
     response

@@ -43,7 +43,8 @@ impl Memory {
         limit: i64,
         mut disconnect: impl FnMut(&ClientInfo),
     ) {
-        // Only one loop at a time, so that no two loops disconnect clients for the same bytes.
+        // Only one loop at a time goes on, so that no two loops disconnect clients for the same
+        // bytes.
         let Some(_only) = self.evicting_clients.try_lock() else {
             return;
         };

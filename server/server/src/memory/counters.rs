@@ -101,6 +101,11 @@ impl OwnCounter {
         OWN.set(number);
         Some(Self(counter))
     }
+
+    /// Returns the number of the counter, for [`Borrowed`].
+    pub(crate) fn number(&self) -> u32 {
+        OWN.get()
+    }
 }
 
 impl Drop for OwnCounter {
@@ -108,6 +113,22 @@ impl Drop for OwnCounter {
         OWN.set(NONE);
         // The next owner sees the last value of the counter.
         self.0.owned.store(false, Ordering::Release);
+    }
+}
+
+/// Makes the current thread count on the counter with this number, until this value is dropped. The
+/// counter's own thread must not allocate meanwhile.
+pub(crate) struct Borrowed(u32);
+
+impl Borrowed {
+    pub(crate) fn new(number: u32) -> Self {
+        Self(OWN.replace(number))
+    }
+}
+
+impl Drop for Borrowed {
+    fn drop(&mut self) {
+        OWN.set(self.0);
     }
 }
 

@@ -5,8 +5,8 @@
 //!   shrink when keys are removed.
 //! - `Memory` has the state of the limits. A loop sums all counters only when its own counter has
 //!   grown by its share of the bytes left below `maxmemory`; until then a command costs one
-//!   comparison. In a full store the loop checks before each command that may need memory.
-//!   `reclaim/limit.rs` then evicts keys in bounded steps, and refuses the command if no key can be
+//!   comparison. At the limit, a loop checks before each command that may need memory:
+//!   `reclaim/limit.rs` evicts keys in bounded steps, and refuses the command if no key can be
 //!   evicted.
 //! - `clients` keeps the clients' memory below `maxmemory-clients`.
 //! - `reclaim` has the state of the worker that drops large values and returns free memory to the
@@ -42,7 +42,7 @@ pub(crate) struct Memory {
     pub(crate) dropping: AtomicU64,
     /// Bytes of the invalidations that the current turns of all loops have sent.
     pub(crate) invalidations: AtomicU64,
-    /// Unix time in µs from which on the memory has been above the limit; 0 if it is not.
+    /// Unix time in µs since which the memory has been above the limit; 0 if it is not above.
     over_since_us: AtomicU64,
     /// Total time of earlier periods above the limit, in µs.
     over_us: AtomicU64,

@@ -44,8 +44,8 @@ pub(crate) struct Worker {
     pub(crate) queue: Mutex<Queue>,
     /// Number of objects that the worker has yet to drop.
     pub(crate) pending_objects: AtomicU64,
-    /// Number of objects dropped: by the worker, and large values by the loops at the end of a
-    /// turn.
+    /// Number of dropped objects: objects that the worker has dropped, and large values that loops
+    /// have dropped at the end of a turn.
     pub(crate) freed_objects: AtomicU64,
     /// A round is in progress.
     pub(crate) in_round: AtomicBool,

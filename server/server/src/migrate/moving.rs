@@ -1,4 +1,4 @@
-//! A running migration: packs keys, and deletes or packs again those that were sent.
+//! A running migration: packs keys, and after their transfer deletes them or packs them again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -97,8 +97,7 @@ impl Migration {
     }
 
     fn watch(&mut self, turn: &mut Turn) {
-        /// Numbers in a range that no client uses, so that a client's own WATCH is not mistaken for
-        /// these.
+        /// Number of the next flag, in a range that no client's flag uses.
         static NEXT: AtomicU64 = AtomicU64::new(1 << 63);
         self.flags.clear();
         for parcel in &self.transfer.parcels {
@@ -109,7 +108,7 @@ impl Migration {
         }
     }
 
-    /// Begins a transfer.
+    /// Counts a transfer, and resets the state of the connection for it.
     pub(crate) fn begin_transfer(&mut self) {
         self.transfers += 1;
         self.transfer.begin();

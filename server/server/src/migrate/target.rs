@@ -15,7 +15,7 @@ use crate::world::clock::ServerClock;
 
 /// Maximum length of a line of a reply in bytes. RESTORE replies with one line.
 const LINE_MAX: usize = 1024;
-/// Size of the output in bytes from which on no command is added.
+/// Size of the output in bytes at which no more commands are added.
 const OUTPUT_BYTES: usize = 64 << 10;
 
 /// The server that receives the keys, and options of the transfer.
@@ -123,8 +123,8 @@ impl Transfer {
         });
     }
 
-    /// Sends the parcels over its own connection. Blocks until all replies have arrived or the
-    /// target is silent for too long.
+    /// Opens a connection and sends the parcels. Blocks until all replies have arrived or the
+    /// target has been silent for too long.
     pub(crate) fn run(&mut self, clock: &ServerClock) {
         self.begin();
         if let Err(error) = self.run_connection(clock) {

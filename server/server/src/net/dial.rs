@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use mio::net::TcpStream;
-use mio::{Interest, Registry, Token};
+use mio::{Registry, Token};
 
 use crate::net::socket::Socket;
 use crate::tls::Tls;
@@ -20,7 +20,8 @@ const READ_BYTES: usize = 64 << 10;
 /// Maximum number of reads in one step, so that a loop also serves its clients.
 const READS_PER_STEP: usize = 16;
 
-/// One side of a protocol between two servers. The sides may take turns, or send at the same time.
+/// Our side of a protocol between two servers. The two sides may take turns, or send at the same
+/// time.
 pub(crate) trait Conversation {
     /// Appends the bytes that can be sent now. Called when the connection is established, and
     /// whenever all earlier output is sent. `now_ms` is the server's time.
@@ -36,7 +37,7 @@ pub(crate) trait Conversation {
     }
 }
 
-/// An error of the connection, by the operation that it interrupted.
+/// An error of the connection, with the operation that failed.
 #[derive(Debug)]
 pub(crate) enum DialError {
     Connecting(io::Error),
@@ -77,12 +78,13 @@ pub(crate) struct Dial {
     output: Vec<u8>,
     /// Number of bytes of `output` that are already sent.
     sent: usize,
-    /// The connection was established, or bytes have moved, since the last [`Dial::has_moved`].
+    /// Whether the connection was established, or bytes were sent or received, since the last call
+    /// of [`Dial::has_moved`].
     moved: bool,
 }
 
 impl Dial {
-    /// Begins to connect to the first reachable address. Events of the socket have this token.
+    /// Begins to connect to the first reachable address. Registers the socket with `token`.
     ///
     /// # Errors
     /// Returns the last error if no connection can be started.
@@ -109,7 +111,7 @@ impl Dial {
         })
     }
 
-    /// Moves as many bytes as the socket allows now, within limits.
+    /// Sends and reads as many bytes as the socket allows now, within limits.
     ///
     /// # Errors
     /// Returns an error if the connection cannot be established, is broken, or has ended.
@@ -147,7 +149,8 @@ impl Dial {
         }
     }
 
-    /// Returns true if the connection was established, or bytes have moved, since the last call.
+    /// Returns true if the connection was established, or bytes were sent or received, since the
+    /// last call.
     pub(crate) fn has_moved(&mut self) -> bool {
         std::mem::take(&mut self.moved)
     }
@@ -165,12 +168,11 @@ impl Dial {
     /// Returns the socket, which is no longer polled, and the input that the conversation has not
     /// taken.
     pub(crate) fn into_parts(mut self, registry: &Registry) -> (Socket, Vec<u8>) {
-        // The call fails only if the kernel has already removed the socket.
-        let _ = registry.deregister(self.socket.source());
+        self.socket.deregister(registry);
         (self.socket, self.input)
     }
 
-    /// Continues to establish the connection. Returns true if bytes can be sent.
+    /// Continues to establish the connection. Returns true if the connection is established.
     fn establish(&mut self, registry: &Registry) -> io::Result<bool> {
         let connected = match self.socket.tcp() {
             None => Ok(true),
@@ -224,7 +226,7 @@ impl Dial {
         }
     }
 
-    /// Reads at most `max` bytes. Returns true if it has read some.
+    /// Reads at most `max` bytes. Returns false if no bytes are available now.
     fn receive(&mut self, max: usize) -> io::Result<bool> {
         let held = self.input.len();
         self.input.resize(held + max, 0);
@@ -255,8 +257,7 @@ fn connect(
                 None => Socket::Tcp(stream),
                 Some(tls) => Socket::encrypted(stream, tls.connect()?),
             };
-            let interest = Interest::READABLE | Interest::WRITABLE;
-            registry.register(socket.source(), token, interest)?;
+            socket.register(registry, token)?;
             Ok(socket)
         });
         match socket {
@@ -267,7 +268,7 @@ fn connect(
     Err(last)
 }
 
-/// Returns false for `WouldBlock`, and otherwise the error.
+/// Returns `Ok(false)` for `WouldBlock`, and otherwise the error.
 fn wait(error: io::Error) -> io::Result<bool> {
     match error.kind() {
         io::ErrorKind::WouldBlock => Ok(false),

@@ -41,7 +41,7 @@ pub(crate) enum Listener {
     Unix(UnixListener, PathBuf),
 }
 
-/// TCP ports for which the server chooses any free port instead of the configured one.
+/// Kinds of TCP listeners that use any free port instead of the configured port.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FreePorts {
     pub(crate) plain: bool,
@@ -53,12 +53,15 @@ pub(crate) struct FreePorts {
 #[derive(Debug)]
 pub(crate) struct Arrival {
     pub(crate) socket: Socket,
+    /// Address of the peer, as in CLIENT LIST.
     pub(crate) addr: String,
+    /// Local address, as in CLIENT LIST.
     pub(crate) laddr: String,
     pub(crate) fd: i32,
     pub(crate) unix: bool,
+    /// Whether the peer is on this machine: a loopback address or a unix socket.
     pub(crate) local: bool,
-    /// A connection from another thread of this server. It may run every command.
+    /// A connection from this process. It may run every command.
     pub(crate) own: bool,
 }
 
@@ -189,7 +192,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Self::Unix(_, path) = self {
-            // The next start removes a socket file that stays behind.
+            // If this fails, the next start of the server removes the file.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -204,7 +207,7 @@ impl Arrival {
     }
 
     /// Enables keep-alive probes (`tcp-keepalive`): the first probe after `seconds` of silence,
-    /// further ones at intervals of a third of that.
+    /// further probes at intervals of a third of that time.
     pub(crate) fn set_keepalive(&self, seconds: u32) {
         if let Some(stream) = self.socket.tcp()
             && seconds > 0
@@ -228,8 +231,8 @@ pub(crate) fn is_loopback(ip: IpAddr) -> bool {
     }
 }
 
-/// Opens TCP sockets on these addresses; `kind` wraps each of them. With `free_port` the system
-/// chooses the port; otherwise port 0 opens no socket.
+/// Opens TCP sockets on these addresses, and passes each socket to `kind`. With `free_port` the
+/// system chooses the port; otherwise port 0 opens no socket.
 ///
 /// # Errors
 /// Returns an error if the server cannot listen on an address that is not optional.

@@ -1,10 +1,10 @@
 //! The mailbox of an event loop: messages for the loop's clients, and orders from other threads.
 //!
 //! An *order* asks the loop to do something, such as to close a connection. A message for several
-//! clients of a loop is stored once. The loop empties its mailbox once per pass (a pass reads
-//! sockets, runs commands and writes output). A thread that adds to the mailbox wakes the loop if
-//! the loop has announced that it sleeps ([`Announcement`]); further threads do not wake it again
-//! before the loop has emptied the mailbox.
+//! clients of a loop is stored once. The loop empties its mailbox at least once per pass (a pass
+//! reads sockets, runs commands and writes output). A thread that adds to the mailbox wakes the
+//! loop if the loop has announced that it sleeps ([`Announcement`]); further threads do not wake it
+//! again before the loop has emptied the mailbox.
 //!
 //! A single command can cause more messages for a client than the hard limit of the client's
 //! output. The mailbox then *cuts off* the client: it drops the client's messages, and the loop
@@ -30,7 +30,7 @@ pub(crate) enum Origin {
     Observed,
 }
 
-/// Size of a mailbox in bytes at which it first looks for clients that have too many messages.
+/// Size in bytes at which a mailbox first looks for clients that have too many messages.
 const FIRST_CHECK_BYTES: usize = 4 << 20;
 
 /// Range of a mailbox's bytes for one client.
@@ -56,7 +56,8 @@ pub(crate) struct Mail<O> {
     separated_client: u64,
     /// Messages for the separated client.
     separated: Vec<u8>,
-    /// Clients whose waiting command runs at this moment, with messages that must follow its reply.
+    /// Clients whose waiting command runs at this moment, with the messages that must come after
+    /// the command's reply.
     awaiting: Vec<(u64, Vec<u8>)>,
 }
 
@@ -143,12 +144,12 @@ impl<O> Mail<O> {
 #[repr(align(128))]
 pub struct Mailbox<O> {
     mail: OrderedMutex<Mail<O>>,
-    /// The mailbox has content.
+    /// Whether the mailbox has content.
     full: AtomicBool,
-    /// The mailbox has messages for the separated client.
+    /// Whether the mailbox has messages for the separated client.
     has_separated: AtomicBool,
     waker: Waker,
-    /// Hard limits of a client's output, by [`Origin`]; `u64::MAX` means no limit.
+    /// Hard limit of a client's output for messages of each [`Origin`]; `u64::MAX` means no limit.
     hard_limits: [AtomicU64; 2],
     /// Time until which the loop sleeps, in unix ms.
     pub(crate) sleep: Announcement,
@@ -284,8 +285,8 @@ impl<O> Mailbox<O> {
         self.mail.lock().awaiting.push((client, Vec::new()));
     }
 
-    /// Adds the reply of a command that has waited, then the messages that were held back, and the
-    /// order that resumes its client.
+    /// Adds the reply of a client's waiting command, then the client's messages that were held
+    /// back, and the order that resumes the client.
     pub(crate) fn answer(&self, reply: &[u8], client: u64, slot: usize, resume: O) {
         let mut guard = self.mail.lock();
         let mail = &mut *guard;
@@ -314,13 +315,14 @@ impl<O> Mailbox<O> {
         self.notify();
     }
 
-    /// Sets the position at which [`Mailbox::release`] sends an order. The loop must check the
-    /// released position after this call, because the position may have been released before.
+    /// Sets the position of the log of changes at which [`Mailbox::release`] adds an order. After
+    /// this call the loop must check the log itself, because the position may already be released.
     pub(crate) fn wait_for(&self, position: u64) {
         self.awaited.store(position, Ordering::SeqCst);
     }
 
-    /// Adds an order if the loop waits for a position up to `position`, which is released now.
+    /// Adds an order if the loop waits for a position that is released now. The log is released up
+    /// to `position`.
     pub(crate) fn release(&self, position: u64, order: impl Fn() -> O) {
         let awaited = self.awaited.load(Ordering::SeqCst);
         if awaited <= position {
@@ -329,15 +331,15 @@ impl<O> Mailbox<O> {
         }
     }
 
-    /// Marks the mailbox as full, and wakes the loop if it sleeps.
+    /// Records that the mailbox has content, and wakes the loop if it sleeps.
     fn notify(&self) {
         if !self.full.swap(true, Ordering::SeqCst) {
             self.wake_for(0);
         }
     }
 
-    /// Wakes the loop if it sleeps longer than until `at_ms` (unix ms). The caller has already
-    /// published the work for that time.
+    /// Wakes the loop if it would sleep beyond `at_ms` (unix ms). The caller has already published
+    /// the work for that time.
     pub(crate) fn wake_for(&self, at_ms: u64) {
         if self.sleep.take_if_after(at_ms).is_some() {
             // A waker fails only after the loop has ended.
@@ -350,7 +352,7 @@ impl<O> Mailbox<O> {
         self.full.load(Ordering::SeqCst)
     }
 
-    /// Swaps the content with `empty`. Only the mailbox's own loop calls this.
+    /// Swaps the content with `empty`, if there is content. Only the mailbox's own loop calls this.
     pub(crate) fn collect(&self, empty: &mut Mail<O>) {
         if self.full.swap(false, Ordering::SeqCst) {
             let mut mail = self.mail.lock();

@@ -1,13 +1,15 @@
 //! Sockets, listeners, outgoing connections, and the mailboxes of event loops.
 //!
-//! - A [`socket::Socket`] is a TCP, unix or TLS connection. Its event loop alone uses it.
+//! - A [`socket::Socket`] is a TCP, unix or TLS connection. Only its event loop uses it.
 //! - [`listener`] opens the configured ports and accepts connections.
 //! - A [`dial::Dial`] is an outgoing connection of replication or MIGRATE.
+//! - A [`local::Pipe`] connects a client in the same process.
 //! - A [`mailbox::Mailbox`] takes messages and orders for an event loop from all threads.
 
 pub(crate) mod cross_protocol;
 pub(crate) mod dial;
 pub(crate) mod listener;
+pub(crate) mod local;
 pub(crate) mod mailbox;
 pub(crate) mod open_files;
 pub(crate) mod socket;

@@ -1,4 +1,4 @@
-//! The limit of open files, which bounds `maxclients`.
+//! The system's limit of open files, which bounds `maxclients`.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -80,7 +80,7 @@ fn raise(wanted: u64) -> Result<(), rustix::io::Errno> {
         maximum: hard.map(|hard| hard.max(wanted)),
     };
     setrlimit(Resource::Nofile, asked).inspect_err(|_| {
-        // Raises the limit as far as possible; the caller reads the limit again.
+        // The limit is raised as far as possible. The caller reads the limit again.
         let _ = setrlimit(
             Resource::Nofile,
             Rlimit {

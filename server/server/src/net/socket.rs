@@ -1,14 +1,16 @@
-//! The socket of a connection: TCP, unix, or TLS over TCP.
+//! The socket of a connection: TCP, unix, TLS over TCP, or a pipe within the process.
 //!
 //! Ground rule: only the event loop that owns the connection uses the socket. So neither the
 //! descriptor nor the TLS session needs a lock.
 
 use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 
 use mio::net::{TcpStream, UnixStream};
+use mio::{Interest, Registry, Token};
 use rustix::net::{self, RecvFlags, SendAncillaryBuffer, SendFlags};
 
+use crate::net::local::ServerEnd;
 use crate::tls::Session;
 
 /// The socket of a connection.
@@ -17,6 +19,7 @@ pub(crate) enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
     Tls(TcpStream, Box<Session>),
+    Local(ServerEnd),
 }
 
 impl Socket {
@@ -25,86 +28,106 @@ impl Socket {
         Self::Tls(stream, Box::new(session))
     }
 
-    /// Reads the available bytes. If the read does not fill `buf`, the socket is empty, unless
+    /// Reads available bytes into `buf`. If they do not fill `buf`, the socket is empty, unless
     /// [`Socket::has_more`] returns true. The function makes the system call directly, because the
     /// C library's wrapper takes a few percent of a single command's time.
     pub(crate) fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        if let Self::Tls(stream, session) = self {
-            return session.read(stream.as_fd(), buf);
-        }
-        let (count, _) = net::recv(self.fd(), buf, RecvFlags::empty())?;
+        let fd = match self {
+            Self::Tcp(stream) => AsFd::as_fd(&*stream),
+            Self::Unix(stream) => AsFd::as_fd(&*stream),
+            Self::Tls(stream, session) => return session.read(stream.as_fd(), buf),
+            Self::Local(pipe) => return pipe.read(buf),
+        };
+        let (count, _) = net::recv(fd, buf, RecvFlags::empty())?;
         Ok(count)
     }
 
-    /// Writes as many bytes as the socket accepts. See [`Socket::read`].
+    /// Writes as many bytes as the socket accepts. Makes the system call directly, as
+    /// [`Socket::read`] does.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if let Self::Tls(stream, session) = self {
-            return session.write(stream.as_fd(), bytes);
-        }
-        Ok(net::send(self.fd(), bytes, SendFlags::NOSIGNAL)?)
+        let fd = match self {
+            Self::Tcp(stream) => AsFd::as_fd(&*stream),
+            Self::Unix(stream) => AsFd::as_fd(&*stream),
+            Self::Tls(stream, session) => return session.write(stream.as_fd(), bytes),
+            Self::Local(pipe) => return pipe.write(bytes),
+        };
+        Ok(net::send(fd, bytes, SendFlags::NOSIGNAL)?)
     }
 
-    /// Writes as many bytes from several buffers as the socket accepts.
+    /// Writes as many bytes from several buffers as the socket accepts; to a pipe at most the first
+    /// buffer.
     pub(crate) fn write_vectored(&mut self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
-        if let Self::Tls(stream, session) = self {
-            let pieces = buffers.iter().map(|buffer| &**buffer);
-            return session.write_pieces(stream.as_fd(), pieces);
-        }
+        let fd = match self {
+            Self::Tcp(stream) => AsFd::as_fd(&*stream),
+            Self::Unix(stream) => AsFd::as_fd(&*stream),
+            Self::Tls(stream, session) => {
+                let pieces = buffers.iter().map(|buffer| &**buffer);
+                return session.write_pieces(stream.as_fd(), pieces);
+            }
+            Self::Local(pipe) => {
+                let first = buffers.iter().find(|buffer| !buffer.is_empty());
+                return first.map_or(Ok(0), |buffer| pipe.write(buffer));
+            }
+        };
         let mut control = SendAncillaryBuffer::default();
         Ok(net::sendmsg(
-            self.fd(),
+            fd,
             buffers,
             &mut control,
             SendFlags::NOSIGNAL,
         )?)
     }
 
-    /// Sends the encrypted bytes that earlier writes left over. Returns `WouldBlock` while some are
-    /// left.
-    pub(crate) fn flush(&mut self) -> io::Result<()> {
+    /// Returns the TLS session of an encrypted socket.
+    fn tls(&mut self) -> Option<(&mut TcpStream, &mut Session)> {
         match self {
-            Self::Tls(stream, session) => session.flush(stream.as_fd()),
-            Self::Tcp(_) | Self::Unix(_) => Ok(()),
+            Self::Tls(stream, session) => Some((stream, session)),
+            Self::Tcp(_) | Self::Unix(_) | Self::Local(_) => None,
         }
+    }
+
+    /// Sends the encrypted bytes that earlier writes have left. Returns `WouldBlock` while some
+    /// bytes are left.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        let tls = self.tls();
+        tls.map_or(Ok(()), |(stream, session)| session.flush(stream.as_fd()))
     }
 
     /// Returns true if encrypted bytes of earlier writes are not sent yet.
     pub(crate) fn wants_write(&self) -> bool {
-        match self {
-            Self::Tls(_, session) => session.wants_write(),
-            Self::Tcp(_) | Self::Unix(_) => false,
-        }
+        matches!(self, Self::Tls(_, session) if session.wants_write())
     }
 
     /// Returns true if a read would return data, or the end of the stream, even though the system
     /// does not report the socket as readable.
     pub(crate) fn has_more(&self) -> bool {
-        match self {
-            Self::Tls(_, session) => session.has_more(),
-            Self::Tcp(_) | Self::Unix(_) => false,
-        }
+        matches!(self, Self::Tls(_, session) if session.has_more())
     }
 
     /// Returns true during the TLS handshake, when no data can be read or written.
     pub(crate) fn is_handshaking(&self) -> bool {
-        match self {
-            Self::Tls(_, session) => session.is_handshaking(),
-            Self::Tcp(_) | Self::Unix(_) => false,
-        }
+        matches!(self, Self::Tls(_, session) if session.is_handshaking())
+    }
+
+    /// Returns true if the client is in the server's process.
+    pub(crate) fn is_local(&self) -> bool {
+        matches!(self, Self::Local(_))
     }
 
     /// Continues the TLS handshake. Returns `WouldBlock` while the handshake waits for the peer.
     pub(crate) fn shake_hands(&mut self) -> io::Result<()> {
-        match self {
-            Self::Tls(stream, session) => session.shake_hands(stream.as_fd()),
-            Self::Tcp(_) | Self::Unix(_) => Ok(()),
-        }
+        let tls = self.tls();
+        tls.map_or(Ok(()), |(stream, session)| {
+            session.shake_hands(stream.as_fd())
+        })
     }
 
-    /// Sends the peer the end of the stream, if the protocol has such a message.
+    /// Sends TLS's close alert, or ends a pipe. Other connections need no message.
     pub(crate) fn close(&mut self) {
-        if let Self::Tls(stream, session) = self {
-            session.close(stream.as_fd());
+        match self {
+            Self::Tls(stream, session) => session.close(stream.as_fd()),
+            Self::Local(pipe) => pipe.close(),
+            Self::Tcp(_) | Self::Unix(_) => {}
         }
     }
 
@@ -112,7 +135,7 @@ impl Socket {
     pub(crate) fn tcp(&self) -> Option<&TcpStream> {
         match self {
             Self::Tcp(stream) | Self::Tls(stream, _) => Some(stream),
-            Self::Unix(_) => None,
+            Self::Unix(_) | Self::Local(_) => None,
         }
     }
 
@@ -128,21 +151,32 @@ impl Socket {
     /// Ends the connection in both directions, even if a child process has inherited the socket.
     /// Bytes written before still arrive.
     pub(crate) fn shutdown(&self) {
-        // The call fails only if the peer has already ended the connection.
-        let _ = net::shutdown(self.fd(), net::Shutdown::Both);
-    }
-
-    fn fd(&self) -> BorrowedFd<'_> {
-        match self {
+        let fd = match self {
             Self::Tcp(s) | Self::Tls(s, _) => s.as_fd(),
             Self::Unix(s) => s.as_fd(),
+            Self::Local(pipe) => return pipe.close(),
+        };
+        // The call fails only if the peer has already ended the connection.
+        let _ = net::shutdown(fd, net::Shutdown::Both);
+    }
+
+    /// Reports the socket's events under this token from now on.
+    pub(crate) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        match self {
+            Self::Tcp(s) | Self::Tls(s, _) => registry.register(s, token, interest),
+            Self::Unix(s) => registry.register(s, token, interest),
+            Self::Local(_) => Ok(()),
         }
     }
 
-    pub(crate) fn source(&mut self) -> &mut dyn mio::event::Source {
-        match self {
-            Self::Tcp(s) | Self::Tls(s, _) => s,
-            Self::Unix(s) => s,
-        }
+    /// Ends the reports of the socket's events.
+    pub(crate) fn deregister(&mut self, registry: &Registry) {
+        // Deregistering fails only for a socket that the kernel has already removed.
+        let _ = match self {
+            Self::Tcp(s) | Self::Tls(s, _) => registry.deregister(s),
+            Self::Unix(s) => registry.deregister(s),
+            Self::Local(_) => Ok(()),
+        };
     }
 }

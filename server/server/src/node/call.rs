@@ -35,8 +35,8 @@ impl Call<'_, '_> {
         self.turn.now
     }
 
-    /// Returns true if the client may have written since its last offset in the replication stream
-    /// was stored.
+    /// Returns true if the client may have changed keys since the session last stored the offset of
+    /// the client's last write.
     pub(crate) fn has_written(&self) -> bool {
         self.session.has_written || self.turn.stats.dirty != self.session.dirty_before
     }

@@ -1,10 +1,10 @@
 //! State that all event loops of a server share ([`Shared`]).
 //!
 //! [`Shared`] consists of structs by topic: clients, scripts, durability, replication,
-//! measurements. [`order`] has the messages to event loops, [`waiting`] the replies to clients
-//! whose command waits, [`gate`] the reasons for which commands may be refused, `users` the effects
-//! of changed users, [`scripts`] the compiled scripts of a loop, and [`call`] the context of a
-//! handler of the server's own commands.
+//! measurements. [`order`] has the messages to event loops, and [`waiting`] the replies to clients
+//! whose command waits. [`gate`] has the reasons for which commands may be refused, and `users` the
+//! effects of changed users. [`scripts`] has the compiled scripts of a loop, and [`call`] the
+//! context of a handler of the server's own commands.
 //!
 //! Ground rules: locks are taken in this order: shards, configuration, log of changes,
 //! subscriptions, mailboxes. Debug builds assert it. Figures that one loop writes often are on
@@ -18,6 +18,8 @@ pub(crate) mod shutdown;
 mod users;
 pub(crate) mod waiting;
 
+use std::borrow::Borrow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -51,6 +53,7 @@ use crate::pubsub::PubSub;
 use crate::replication::state::Replication;
 use crate::replication::upstream::Address;
 use crate::script::Scripting;
+use crate::script::handler::Handler;
 use crate::session::trackers::{Destinations, Trackers};
 use crate::supervision::Systemd;
 use crate::switches::Switches;
@@ -72,12 +75,15 @@ pub struct Shared {
     pub(crate) commands: CommandNames,
     /// Handlers of the server's own commands, by their numbers in the table.
     pub(crate) handlers: &'static [ServerHandler],
+    /// Handlers of the embedding program's commands, by name.
+    pub(crate) embedder_handlers: BTreeMap<&'static str, Arc<Handler>>,
     /// The configuration that CONFIG reads and changes.
     pub config: OrderedMutex<Config>,
     /// Settings derived from the configuration.
     settings: RwLock<Arc<Settings>>,
     /// Number of changes of the settings, for loops and threads to notice a change.
     settings_version: AtomicU64,
+    /// Enabled classes of keyspace events, as bits.
     classes: AtomicU32,
     /// Writes log lines.
     pub logger: Logger,
@@ -168,6 +174,7 @@ impl Shared {
             store,
             commands,
             handlers,
+            embedder_handlers: BTreeMap::new(),
             config: OrderedMutex::new(Rank::Config, config),
             settings: RwLock::new(settings),
             settings_version: AtomicU64::new(0),
@@ -430,8 +437,8 @@ impl Shared {
     /// each instant with due timers. Locks every shard. O(n log shards) for n due keys.
     ///
     /// # Errors
-    /// Returns the errors of [`ServerClock::destination`], and [`MoveError::Endless`]. After the
-    /// latter, the clock stands at the instant of the timers.
+    /// Returns the errors of [`ServerClock::destination`], and [`MoveError::Endless`] if timers
+    /// keep creating timers that are due at once. The clock then stands at their instant.
     pub(crate) fn move_clock(
         &self,
         turn: &mut Turn,
@@ -531,13 +538,14 @@ fn record_latency(shared: &Shared, settings: &Settings, event: &'static str, now
 
 /// Stops the server if the thread that owns this value panics, because other threads wait for that
 /// thread.
-pub(crate) struct StopOnPanic(pub(crate) Arc<Shared>);
+pub(crate) struct StopOnPanic<S: Borrow<Arc<Shared>>>(pub(crate) S);
 
-impl Drop for StopOnPanic {
+impl<S: Borrow<Arc<Shared>>> Drop for StopOnPanic<S> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.panicked.store(true, Ordering::Release);
-            self.0.stop();
+            let shared = self.0.borrow();
+            shared.panicked.store(true, Ordering::Release);
+            shared.stop();
         }
     }
 }

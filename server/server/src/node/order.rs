@@ -13,6 +13,7 @@ use crate::acl::user::User;
 use crate::memory::reclaim::Share;
 use crate::migrate::moving::Migration;
 use crate::net::listener::{Arrival, Listener};
+use crate::net::local::Pipe;
 use crate::observe::figures::Figures;
 use crate::replication::attachment::{Attachment, Loaded};
 use crate::world::clock::{Move, MoveError};
@@ -36,6 +37,8 @@ pub(crate) enum Order {
         /// Slot of the client's connection in the loop.
         slot: usize,
     },
+    /// Read the input of a client in the same process, and write the output that it has room for.
+    Local(Arc<Pipe>),
     /// Close a client whose messages exceed the limit of its output.
     CutOff {
         /// Id of the client.
@@ -53,14 +56,16 @@ pub(crate) enum Order {
         client: u64,
         /// Slot of the client's connection in the loop.
         slot: usize,
-        /// Position of the log of changes that must be released before the reply is sent.
+        /// Position in the log of changes. The reply is sent when all changes before this position
+        /// are released.
         until: u64,
     },
     /// Apply the changed configuration.
     Reconfigure,
     /// Count these bytes, which a thread other than an event loop has freed.
     Freed(u64),
-    /// Collect free pages, so that the worker can return them to the system.
+    /// Collect the loop's free pages, so that the thread of `reclaim` can return them to the
+    /// system.
     Collect(Share),
     /// Check the clients that wait for the end of a pause, and due keys.
     Resume,
@@ -90,7 +95,7 @@ pub(crate) enum Order {
     },
     /// Read more of the primary's snapshot, because the thread that loads it has room again.
     SnapshotHasRoom,
-    /// The load of the primary's snapshot has ended, with success or not.
+    /// The load of the primary's snapshot has succeeded or failed.
     SnapshotLoaded(Loaded),
     /// Serve the connection of the primary, whose stream begins.
     AttachPrimary(Box<Attachment>),
@@ -98,8 +103,8 @@ pub(crate) enum Order {
     FailoverAnswered(bool),
     /// The server's role or primary has changed.
     RoleChanged,
-    /// Close clients with subscriptions that this changed user no longer permits, and end such
-    /// waits.
+    /// Close clients with subscriptions that this changed user no longer permits, and end waits of
+    /// commands that the user no longer permits.
     CheckUser(Arc<User>),
     /// Start the migration of keys to another server (MIGRATE).
     Migrate(Box<Migration>),

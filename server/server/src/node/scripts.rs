@@ -46,7 +46,8 @@ pub(crate) struct Scripts {
 }
 
 impl Scripts {
-    /// Creates the state of a loop. Its `math.random` uses the generator that all loops share.
+    /// Creates the state of a loop. `math.random` in its scripts uses the generator that all loops
+    /// share.
     pub(crate) fn new(shared: &Shared) -> Self {
         Self {
             interpreter: None,
@@ -80,7 +81,8 @@ impl Scripts {
         Ok(compiled)
     }
 
-    /// As [`Scripts::by_source`], for a script in the cache. O(1) if the loop has compiled it.
+    /// Compiles a script of the cache if the loop has not done so, and returns its index in
+    /// `compiled`. O(1) if the loop has compiled it.
     ///
     /// # Errors
     /// Returns NOSCRIPT if the script is not in the cache.

@@ -27,8 +27,7 @@ pub(crate) struct Pending {
 }
 
 impl Shutdown {
-    /// Returns the time in unix ms at which event loop 0 calls
-    /// [`finish_if_due`](crate::shutdown::finish_if_due).
+    /// Returns the unix time in ms at which the wait for replicas ends, if the server waits.
     pub(crate) fn deadline_ms(&self) -> Option<u64> {
         Some(self.deadline_ms.load(Ordering::Acquire)).filter(|at| *at != 0)
     }

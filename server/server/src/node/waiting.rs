@@ -1,10 +1,11 @@
 //! Replies to clients whose command waits.
 //!
-//! A waiting command ends exactly once: when a change of a key serves it, its timeout passes,
-//! CLIENT UNBLOCK ends it, or its connection closes. A command that does not wait for keys has no
-//! timeout of this kind. The thread that claims the waiter sends the reply. The reply goes through
-//! the mailbox, which keeps it in order with messages, and is followed by an order that resumes the
-//! connection.
+//! A waiting command ends exactly once: a change of a key serves it, its timeout passes, its
+//! connection closes, CLIENT UNBLOCK ends it, its user loses a permission, or the server's role
+//! changes. Acknowledgements of replicas end WAIT. MIGRATE and SHUTDOWN have no such timeout and
+//! ignore CLIENT UNBLOCK: the end of the transfer or of the shutdown ends them. The thread that
+//! claims the waiter sends the reply. The reply goes through the mailbox, which keeps it in order
+//! with messages. An order that resumes the connection follows the reply.
 
 use std::sync::Arc;
 

@@ -138,8 +138,8 @@ pub(crate) struct Field {
     pub(crate) kind: Kind,
     /// Name of the metric without its prefix; `None` derives it from the field's name.
     pub(crate) metric: Option<&'static str>,
-    /// For a metric that Redis does not have: its description, and the label whose value is
-    /// `suffix`, or "" without a label.
+    /// For a metric that Redis does not have: the label whose value is `suffix` ("" without a
+    /// label), and the metric's description.
     pub(crate) own: Option<(&'static str, &'static str)>,
 }
 
@@ -150,7 +150,7 @@ impl Field {
     }
 
     /// Makes the field a gauge that Redis does not have. `label` is the label whose value is
-    /// `suffix`, or "" without a label.
+    /// `suffix`, or "" without a label. `help` is the metric's description.
     pub(crate) fn own(&mut self, metric: &'static str, label: &'static str, help: &'static str) {
         self.kind = Kind::Gauge;
         self.metric = Some(metric);
@@ -168,7 +168,7 @@ impl Figures {
         self.0.iter().flat_map(|(_, fields)| fields)
     }
 
-    /// Returns suffix and value of each field whose name begins with `name`.
+    /// Returns the suffix and the value of each field with this name.
     pub(crate) fn each(&self, name: &str) -> impl Iterator<Item = (&Figure, &Figure)> {
         let fields = self.fields().filter(move |field| field.name == name);
         fields.map(|field| (&field.suffix, &field.figure))

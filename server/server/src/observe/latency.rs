@@ -195,7 +195,7 @@ mod tests {
         }
         let (_, series) = monitor.get(b"command").unwrap();
         assert_eq!((series.samples.len(), series.samples[0].at_s), (160, 340));
-        assert_eq!(series.max_ms, 7, "also of what was forgotten");
+        assert_eq!(series.max_ms, 7, "removed samples count");
         monitor.add(EXPIRE_CYCLE, at(1), 1);
         assert_eq!(monitor.reset(|name| name == "nothing"), 0);
         assert_eq!(monitor.reset(|_| true), 2);

@@ -2,7 +2,7 @@
 //!
 //! Each event loop has its own counters and histograms, which only this loop increments; readers
 //! sum the counters of all loops. The slow log and LATENCY have a mutex each, which only slow
-//! commands and readers lock.
+//! commands, slow expiry and readers lock. The counts of errors by code have one mutex.
 
 pub(crate) mod command_latency;
 pub mod error_counts;
@@ -32,8 +32,8 @@ pub struct Observed {
     pub latency: LatencyMonitor,
     /// Value of `latency-tracking`.
     pub(crate) latency_tracking: AtomicBool,
-    /// Minimum duration in ns for the slow log or LATENCY, whichever is smaller; `u64::MAX`
-    /// disables both.
+    /// The smaller of the thresholds of the slow log and of LATENCY, in ns; `u64::MAX` if both are
+    /// off.
     pub(crate) slow_ns: AtomicU64,
     /// Number of error replies by code.
     pub errors: ErrorCounts,

@@ -18,6 +18,7 @@ use crate::table::names::CommandNames;
 pub struct Monitors {
     /// Id, loop number and connection slot of each monitoring client.
     all: Mutex<Vec<(u64, usize, usize)>>,
+    /// Length of `all`, readable without the lock.
     count: AtomicUsize,
 }
 

@@ -197,13 +197,15 @@ pub struct Rates(Mutex<RateSample>);
 #[derive(Clone, Copy, Debug, Default)]
 struct RateSample {
     at_us: u64,
+    /// Commands, bytes read and bytes written up to this sample.
     totals: [u64; 3],
+    /// Rates per second since the sample before this one.
     rates: [u64; 3],
 }
 
 impl Rates {
-    /// Returns commands, bytes read and bytes written per second since the last sample. Calls
-    /// within 100 ms return the same rates.
+    /// Returns commands, bytes read and bytes written per second since the last sample. Takes a new
+    /// sample if the last one is at least 100 ms old; otherwise returns the same rates again.
     pub(crate) fn since_last(
         &self,
         now: Now,

@@ -123,7 +123,7 @@ impl LoadError {
     }
 }
 
-/// Result of [`begin_start`]: what the server loads at startup.
+/// Result of [`begin_start`]: the files that the server loads at startup.
 pub(crate) struct Start {
     /// Manifest of the append-only file if `appendonly` is on; its files need not exist yet.
     append_only: Option<AofFiles>,
@@ -183,7 +183,7 @@ fn load_and_append(
     let mut loaded = Loaded::default();
     match &start.append_only {
         Some(files) if files.exist() => loaded = files.load(shared, turn, runner, Turn::release)?,
-        // Redis ignores the snapshot if `appendonly` is on, and starts without keys.
+        // Unlike Redis, which ignores the snapshot if `appendonly` is on, and starts without keys.
         _ if shared.durability.disk.exists(&path) => {
             let extras = load(shared, &path, turn, false, Turn::release)?;
             if let Some(position) = extras.position {
@@ -323,8 +323,8 @@ pub(in crate::persist) fn read_block(file: &mut dyn Input, buffer: &mut [u8]) ->
     }
 }
 
-/// Loads the snapshot at the start of a file without the keys that are due at the turn's instant.
-/// Returns the length of the snapshot, and its content other than keys.
+/// Loads the snapshot at the start of a file. Skips the keys that are due at the turn's instant,
+/// except timers and queues of jobs. Returns the length of the snapshot, and its content other than keys.
 pub(super) fn read_file<'s>(
     shared: &Shared,
     path: &Path,
@@ -490,9 +490,10 @@ fn read_records<'s, S: Source<Error = io::Error>>(
             Event::Key(record) => {
                 let (settings, meta) = (fields.settings.take(), record.meta);
                 let deadline = meta.expire_ms.map(|ms| ms.max(0) as u64);
-                // A timer that is due is loaded, and fires after the load.
-                let is_timer = record.value.kind() == Kind::Module;
-                if !is_timer && deadline.is_some_and(|at| turn.now.is_due(at)) {
+                // A timer that is due is loaded, and fires after the load. A queue of jobs that is due
+                // expires after the load.
+                let is_own = record.value.kind() == Kind::Module;
+                if !is_own && deadline.is_some_and(|at| turn.now.is_due(at)) {
                     expired += 1;
                     if fields.id.is_some() {
                         expired_keys.push((db, record.key.into()));

@@ -30,7 +30,7 @@ impl SignalThread {
         Ok(Self { handle, thread })
     }
 
-    /// Ends the thread, after the shutdowns that it has begun.
+    /// Ends the thread. Blocks until the shutdowns that it has begun have ended.
     pub(super) fn end(self) -> io::Result<()> {
         self.handle.close();
         // The panic hook has printed the message of a panic.

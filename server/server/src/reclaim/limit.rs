@@ -3,14 +3,15 @@
 //! Each loop counts the bytes that it allocates in a counter of its own. It sums the counters of
 //! all loops only when its counter has grown by the loop's share of the bytes that are left below
 //! the limit. In a full store it sums them before each command that may need memory, and once a
-//! turn. Eviction is one bounded step between two commands; the loop holds no lock before it.
+//! turn. Eviction is one bounded step between two commands; when the step begins, the loop holds no
+//! lock.
 //!
 //! Some bytes in use do not count: buffers of the append-only file and of replicas (as in Redis),
-//! invalidations that the turn sends (each eviction would cause the next one), evicted values that
-//! wait to be dropped, and free places for records. Records lie in pages, so an evicted key returns
-//! no memory by itself: the next key takes its place. Free places beyond a small part of the limit
-//! ([`ROOM_PART`]) count as used. Then the step moves records together, so that whole pages become
-//! free.
+//! invalidations that the turn sends (otherwise each eviction would cause the next one), evicted
+//! values that wait to be dropped, and free places for records. Records lie in pages, so an evicted
+//! key returns no memory by itself: the next key takes its place. Free places beyond a small part
+//! of the limit ([`ROOM_PART`]) count as used. Then the step moves records together, so that whole
+//! pages become free.
 
 use std::sync::atomic::Ordering;
 
@@ -23,8 +24,8 @@ use crate::node::Shared;
 
 /// Maximum number of bytes that a loop allocates between two sums of the counters.
 const SHARE_MAX: u64 = 64 << 10;
-/// Divisor of the limit: of the free places for records, `limit / ROOM_PART` bytes do not count as
-/// used.
+/// Divisor of the limit: free places for records, up to `limit / ROOM_PART` bytes of them, do not
+/// count as used.
 const ROOM_PART: u64 = 128;
 /// Eviction stops this many bytes below the limit (at most a thousandth of the limit), so that
 /// several keys are evicted in one step and their cache misses overlap.
@@ -102,9 +103,9 @@ pub(crate) fn enforce(
         return Fit::Fits;
     }
     check_at.store(i64::MIN, Ordering::Relaxed);
-    let settings_ignore =
+    let ignores_limit =
         shared.replication.is_replica() && memory.replica_ignores.load(Ordering::Relaxed);
-    if settings_ignore
+    if ignores_limit
         || shared.durability.is_loading()
         || shared.clients.pauses.any() && shared.clients.pauses.in_force(turn.now).is_some()
         || loops > 1 && shared.scripting.running.is_active()

@@ -14,8 +14,8 @@ pub(crate) struct InFile {
 }
 
 impl InFile {
-    /// Updates and returns the offset up to which everything is synced. The file has `end` bytes,
-    /// for the stream up to `offset`; the first `synced` bytes of the file are on the device.
+    /// Updates and returns the offset up to which everything is synced. The file's `end` bytes
+    /// contain the stream up to `offset`; its first `synced` bytes are on the device.
     pub(crate) fn update(&mut self, end: u64, offset: u64, synced: u64) -> u64 {
         if let Some((position, reached)) = self.next
             && synced >= position
@@ -103,6 +103,6 @@ mod tests {
         assert_eq!(file.update(300, 3_000, 299), 1_000);
         assert_eq!(file.update(500, 5_000, 300), 3_000);
         assert_eq!(file.update(500, 5_000, 500), 5_000);
-        assert_eq!(file.update(500, 5_100, 500), 5_100, "what is not in a file");
+        assert_eq!(file.update(500, 5_100, 500), 5_100, "without new bytes");
     }
 }

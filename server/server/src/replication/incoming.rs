@@ -66,8 +66,8 @@ impl Incoming {
         self.changed.notify_one();
     }
 
-    /// Returns the number of bytes that the loop may add. After a 0, [`Incoming::read`] calls its
-    /// `resume` when there is room again.
+    /// Returns the number of bytes that the loop may add. If the number is 0, [`Incoming::read`]
+    /// calls its `resume` when more than half of the capacity is free.
     pub(crate) fn room(&self) -> usize {
         let mut state = self.state.lock();
         let room = CAPACITY.saturating_sub(state.len);
@@ -75,14 +75,14 @@ impl Incoming {
         room
     }
 
-    /// Sets the end: no bytes follow those that have been added. The first call counts.
+    /// Ends the queue: no more bytes follow. Only the first call has an effect.
     pub(crate) fn end(&self, why: io::ErrorKind) {
         self.state.lock().end.get_or_insert(why);
         self.changed.notify_one();
     }
 
     /// Reads some bytes. Blocks until there are bytes, unless `place` is empty. Calls `resume` if
-    /// the loop has stopped reading and there is room again.
+    /// the loop has stopped reading and more than half of the capacity is free again.
     ///
     /// # Errors
     /// Returns the reason of the end after all bytes are read.

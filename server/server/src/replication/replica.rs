@@ -186,8 +186,8 @@ impl Replica {
         }
     }
 
-    /// Ends the transfer of the snapshot. The stream begins `at_once`, or after the first
-    /// acknowledgement.
+    /// Ends the transfer of the snapshot. The stream begins now if `at_once` is true, otherwise
+    /// after the first acknowledgement.
     pub(crate) fn end_transfer(&self, at_once: bool) {
         self.record_contact();
         self.set_phase(match at_once || self.ready.load(Ordering::Relaxed) {

@@ -1,8 +1,9 @@
 //! The replicas of this server, and the stream that is sent to them.
 //!
-//! The mutex of the [`Stream`] guards the backlog and the list of replicas. It is locked under
-//! locks of shards, for a copy of some bytes. The backlog keeps all bytes from the smallest offset
-//! that a replica needs next. Fields that end in `_ms` are readings of the stopwatch.
+//! The mutex of the [`Stream`] guards the backlog and the list of replicas. Turns that hold shards
+//! lock it, so no thread holds it longer than a copy of some bytes takes. The backlog keeps all
+//! bytes from the smallest offset that a replica needs next. Fields that end in `_ms` are readings
+//! of the stopwatch.
 
 use crate::world::JoinHandle;
 use std::sync::Arc;
@@ -111,8 +112,8 @@ pub(crate) struct Replicas {
     /// Number of replicas whose last acknowledgement was at most `min-replicas-max-lag` old when
     /// they were last counted.
     pub(crate) good: AtomicUsize,
-    /// Time from which on that number may be lower, in milliseconds of the stopwatch; `u64::MAX` if
-    /// the number is not needed.
+    /// Time from which on `good` may be too high, in milliseconds of the stopwatch; `u64::MAX` if
+    /// `good` is not needed.
     pub(crate) good_until_ms: AtomicU64,
     pub(crate) counts: SyncCounts,
     /// Clients in WAIT and WAITAOF.
@@ -181,8 +182,8 @@ impl Replicas {
         )
     }
 
-    /// Records that loop `number` handles its order: the next append to the stream sends another
-    /// one.
+    /// Records that loop `number` handles its order, so that the next append to the stream sends
+    /// another order.
     pub(crate) fn handle_feed_order(&self, number: usize) {
         self.loops[number]
             .feed_ordered

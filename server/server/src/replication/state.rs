@@ -1,18 +1,16 @@
 //! The server's role, and its position in a replication history.
 //!
 //! The offset of a byte is the number of bytes of the stream up to it, so the first byte has offset
-//! one. A history is identified by an id of 40 hexadecimal digits. A server that leaves a history
-//! keeps its id as the *second id*, valid up to the offset at which it left, so that replicas of
-//! both servers can continue without a full synchronization.
+//! one. A history has an id of 40 hexadecimal digits. A server that leaves a history keeps the
+//! history's id as its *second id*, which is valid up to the offset at which the server left. So
+//! replicas of both servers can continue without a full synchronization.
 //!
 //! Ground rules:
-//! - The backlog's append advances the **offset** under the mutex of the log. Otherwise only
-//!   [`Replication::adopt`] sets it, after the caller has disconnected all replicas and dropped the
-//!   backlog.
-//! - **Role and ids** change in a turn (the commands that a loop runs at one instant) that holds
-//!   every shard, so no effect is appended meanwhile, and a client's write belongs to one history.
-//!   Exceptions are the methods for a server without a history to keep: at its start, and
-//!   [`Replication::begin_history`].
+//! - The backlog's append advances the **offset** under the mutex of the log. Apart from that, only
+//!   [`Replication::adopt`] sets it. Its caller has disconnected all replicas first.
+//! - **Role and ids** change in a turn that holds every shard. So no effect is appended meanwhile,
+//!   and a client's write belongs to one history. Servers without a history to keep are exceptions:
+//!   at their start, and in [`Replication::begin_history`].
 //! - Any thread may read at any time. [`Replication::ids`] returns a consistent set of ids; the
 //!   offset may advance meanwhile.
 
@@ -187,7 +185,7 @@ impl Replication {
     }
 
     /// Continues in the history of the primary under another id (`+CONTINUE <id>`): the present id
-    /// becomes the second one. Returns false if the id is unchanged. After true, the caller
+    /// becomes the second one. Returns false if the id is unchanged. If it returns true, the caller
     /// disconnects the replicas, which reconnect and receive the new id.
     pub(crate) fn continue_as(&self, id: ReplicationId) -> bool {
         let mut ids = self.ids.lock();

@@ -98,8 +98,8 @@ impl Transfer {
         queue.blocks.len() == 1
     }
 
-    /// Records that no more blocks follow. The stream follows `at_once`, or after the replica's
-    /// first acknowledgement.
+    /// Records that no more blocks follow. The stream follows at once if `at_once` is true,
+    /// otherwise after the replica's first acknowledgement.
     pub(crate) fn complete(&self, at_once: bool) {
         let mut queue = self.queue.lock();
         if queue.state != State::Closed {

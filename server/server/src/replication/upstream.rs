@@ -274,7 +274,8 @@ impl Upstream {
         let current = self.is_current(generation);
         if current {
             inner.down_since = Some(self.world.stopwatch());
-            // A first attempt without delay, because the primary's backlog moves on meanwhile.
+            // The next attempt has no delay, because the primary's backlog drops old bytes. After a
+            // refused command, the same attempt would fail again, so it waits.
             inner.tried = refused.then(|| self.world.stopwatch());
             self.set_phase(&mut inner, Phase::Connect);
         }

@@ -11,10 +11,12 @@
 //!   (`dispatch/script.rs`), and may not wait.
 //! - Lua calls `Host::interrupt` at regular intervals. After `busy-reply-threshold` the script's
 //!   loop serves its other clients from that call, and only commands that Redis allows during a
-//!   busy script. A killed script gets an error on each further line, so no `pcall` survives it.
+//!   busy script. A killed script gets an error on each further line, so it cannot continue after a
+//!   `pcall` that catches the error.
 
 pub(crate) mod cache;
 pub(crate) mod functions;
+pub(crate) mod handler;
 pub(crate) mod running;
 pub(crate) mod shebang;
 

@@ -44,12 +44,15 @@ pub(crate) enum Runnable {
     Script(usize),
     /// A function of a library that the loop has loaded.
     Function(Found),
+    /// The handler of a command of the embedding program.
+    Handler,
 }
 
 /// A script to run, prepared by the handler of EVAL, EVALSHA or FCALL.
 pub(crate) struct ScriptRequest {
     pub(crate) script: Runnable,
-    /// Number of keys. The keys follow this number in the arguments.
+    /// Number of keys, which follow this number in the arguments. Not used for a handler, whose
+    /// row finds the keys.
     pub(crate) keys: usize,
     /// True if writes are refused (EVAL_RO and similar commands).
     pub(crate) read_only: bool,

@@ -1,5 +1,4 @@
-//! The clients that cache what they read (CLIENT TRACKING), and the messages that invalidate their
-//! caches.
+//! The clients in tracking mode (CLIENT TRACKING), and the messages that invalidate their caches.
 //!
 //! A key's readers are recorded by number in the table of the key's shard (`keyspace/tracked.rs` of
 //! the store). The registry here maps numbers to clients. Numbers are assigned in sequence, so a
@@ -45,6 +44,7 @@ struct Tracker {
     client: Subscriber,
     bcast: bool,
     noloop: bool,
+    /// Id of the client that receives the messages; 0 for the client itself.
     redirect: u64,
     info: Arc<ClientInfo>,
 }
@@ -52,6 +52,7 @@ struct Tracker {
 /// The prefixes of all clients in BCAST mode, as the sinks use them.
 #[derive(Default)]
 pub(crate) struct Prefixes {
+    /// Value of [`Registry::version`] when this set was built.
     version: u64,
     names: HashSet<Box<[u8]>, RandomState>,
     /// The lengths that occur among `names`.

@@ -59,9 +59,12 @@ pub struct CommandTable {
 }
 
 impl CommandTable {
-    /// Creates the table from the keyspace's commands and the server's `families`. Also returns the
-    /// server's handlers, indexed by their numbers.
-    pub(crate) fn new<H: Copy>(families: &'static [&'static [Row<H>]]) -> (Self, Vec<H>) {
+    /// Creates the table from the keyspace's commands, the server's `families`, and the embedding
+    /// program's commands. Also returns the server's handlers, indexed by their numbers.
+    pub(crate) fn new<H: Copy>(
+        families: &'static [&'static [Row<H>]],
+        embedder: &'static [Row<H>],
+    ) -> (Self, Vec<H>) {
         let mut handlers = Vec::new();
         let mut next_id = 0;
         let mut commands = Vec::new();
@@ -71,12 +74,12 @@ impl CommandTable {
         {
             commands.push(entry(row, "", &mut next_id, &mut Run::Keyspace));
         }
-        for row in families.iter().flat_map(|f| f.iter()) {
+        for row in families.iter().flat_map(|f| f.iter()).chain(embedder) {
             let mut new = entry(row, "", &mut next_id, &mut |row: &Row<H>| {
                 handlers.extend(row.handler);
                 Run::Server(handlers.len() - 1)
             });
-            // MEMORY is in both: it has subcommands of the keyspace and of the server.
+            // MEMORY is in both lists: it has subcommands of the keyspace and of the server.
             match commands
                 .iter_mut()
                 .find(|e: &&mut Entry| e.name == new.name)
@@ -107,6 +110,13 @@ impl CommandTable {
             commands,
         };
         (table, handlers)
+    }
+
+    /// Returns true if a command can have this name: at most [`NAME_MAX`] lower-case letters,
+    /// digits, and the characters `.`, `_` and `-`.
+    pub(crate) fn is_valid_name(name: &str) -> bool {
+        let is_valid = |byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'_' | b'-');
+        (1..=NAME_MAX).contains(&name.len()) && name.bytes().all(is_valid)
     }
 
     /// Returns the number of commands and subcommands. All ids are smaller.

@@ -22,8 +22,8 @@ const RECORD: usize = 16 << 10;
 const OVERHEAD: usize = 256;
 /// Maximum number of plain bytes that one write encrypts.
 const WRITE: usize = 4 * RECORD;
-/// Size of one read from the socket. It is at least a record, so that few plain bytes do not fit
-/// into the caller's buffer.
+/// Minimum and maximum size of one read from the socket. Between them, a read has the size of the
+/// caller's buffer, so that few plain bytes do not fit into it. The minimum is a whole record.
 const READ: std::ops::RangeInclusive<usize> = RECORD + OVERHEAD..=64 << 10;
 
 /// Buffers for the duration of a call.
@@ -307,7 +307,7 @@ impl Session {
                 self.held.ended = true;
                 return Ok(true);
             }
-            // Frees the buffer, because an idle session holds none.
+            // Frees the buffer, because an idle session must hold no buffer.
             self.held.input = Vec::new();
             let input = &mut scratch.input[..kept + count];
             let used = self.step(input, place, filled);

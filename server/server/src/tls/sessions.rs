@@ -19,6 +19,7 @@ pub(super) struct Sessions {
 
 #[derive(Default)]
 struct Kept {
+    /// Sessions by id, each with its time of insertion.
     secrets: HashMap<Vec<u8>, (Moment, Vec<u8>)>,
     /// Ids with their times of insertion, oldest first. Some ids are no longer in `secrets`.
     order: VecDeque<(Moment, Vec<u8>)>,

@@ -7,7 +7,7 @@
 //! before it.
 //!
 //! Time limits of links between servers use the machine's [stopwatch](World::stopwatch). So neither
-//! a virtual clock nor a step of the system clock ends a live link, or keeps a dead one.
+//! a virtual clock nor a step of the system clock ends a live link or keeps a dead link open.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -8,10 +8,11 @@
 //! - names (`create`, `rename`, `remove`, `create_folder`) as of the last `sync_folder` of their
 //!   folder.
 //!
-//! Of later operations any subset survives, and a write may survive in part. So a file is synced
-//! before it gets a name that a start reads, and the folder of a new file is synced before anything
-//! that refers to the file is written. After a failed `sync` the kernel may have dropped the bytes:
-//! a later successful `sync` proves nothing about them, so they must be written again.
+//! Any subset of the later operations survives, and a write may survive in part. So a file is
+//! synced before it gets the name under which a starting server looks for it. The folder of a new
+//! file is synced before anything that refers to the file is written. After a failed `sync` the
+//! kernel may have dropped the bytes: a later successful `sync` proves nothing about them, so they
+//! must be written again.
 
 #[cfg(test)]
 pub(crate) mod recorder;

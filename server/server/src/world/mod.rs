@@ -53,9 +53,9 @@ impl World {
     /// Returns the system's unix time in microseconds; 0 before 1970.
     #[inline]
     pub(crate) fn wall_micros(self) -> u64 {
-        SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |d| u64::try_from(d.as_micros()).unwrap_or(u64::MAX))
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| {
+            d.as_secs() * 1_000_000 + u64::from(d.subsec_micros())
+        })
     }
 
     /// Reads the stopwatch.

@@ -250,8 +250,8 @@ fn one_pass(
     random: &mut StdRng,
 ) -> usize {
     let mut calls = 0;
-    // After a command that closes the connection, the rest does not run. The shuffle varies the
-    // rest.
+    // A command that closes the connection prevents the commands after it. The shuffle varies
+    // which commands these are.
     names.shuffle(random);
     for some in names.chunks(25) {
         let mut caller = server.wire();

@@ -57,7 +57,7 @@ fn a_fatal_signal_leaves_a_report_and_ends_the_process() {
 fn the_report_names_the_command_and_takes_no_lock() {
     let mut process = start(&["--threads", "2", "--shards", "1"]);
     let mut c = Wire::to(process.port);
-    // The transaction holds the lock of the only shard when it crashes.
+    // At the crash, the transaction holds the lock of the only shard.
     c.send(&[
         "SET key value",
         "MULTI",

@@ -218,7 +218,7 @@ fn the_memory_stays_at_the_limit() {
             );
             let mut most = 0;
             for (at, wire) in wires.iter_mut().enumerate() {
-                // The values are inside and outside of their records, and collections.
+                // Short values are inside their records, long values outside.
                 let errors = send(wire, 15_000, |n| match n % 3 {
                     0 => format!("SET key:{at}:{n} value EX {}", 1_000 + n),
                     1 => format!("SET key:{at}:{n} {:0200} EX {}", n, 1_000 + n),

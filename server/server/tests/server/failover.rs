@@ -120,7 +120,7 @@ fn errors_are_those_of_redis() {
             pair.ask(command);
         }
     }
-    // The errors of replicas.
+    // A replica of a replica replies with other errors.
     let last = follow(ours.port, builder());
     let mut pair = Pair::open(&last, &ours, "2");
     drop(theirs);

@@ -35,7 +35,7 @@ const LEFT_OUT: &[(&str, &[&str])] = &[
             "reply_buffer_expands",
         ],
     ),
-    // All loops are main threads.
+    // Redis has one main thread; here every event loop would be one.
     (
         "CPU",
         &["used_cpu_sys_main_thread", "used_cpu_user_main_thread"],

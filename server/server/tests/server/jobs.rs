@@ -241,7 +241,7 @@ fn payloads_are_hidden_from_users_without_read_permission() {
         );
     }
     assert_eq!(show(&mut user, "JOB DEL q a"), "1");
-    // Dead letters are read from the stream.
+    // XGROUP SETLEASE moves entries to the dead-letter stream, so it needs permission to read.
     run(
         &mut c,
         &["ACL SETUSER adder %W~q-stream", "ACL SETUSER adder %R~q"],

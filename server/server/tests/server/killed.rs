@@ -54,7 +54,7 @@ fn a_kill_during_a_save_loses_no_snapshot() {
             "round {round}: {size} keys"
         );
         if generation > 0 {
-            // All keys are of one generation, so they are of one instant.
+            // All keys are of one generation, so the snapshot shows one instant.
             let wanted = format!("v{generation}");
             for n in [0, KEYS / 2, KEYS - 1] {
                 assert_eq!(

@@ -211,7 +211,7 @@ fn fields_keep_their_deadlines_over_a_restart() {
     c.expect(&["HPEXPIRETIME h FIELDS 2 a b"], "*2|:32503680000000|:-1|");
 }
 
-/// The file is unchanged, and the error names the position and the reason.
+/// The server does not change the file, and its error names the position and the reason.
 #[test]
 fn a_damaged_file_is_refused_and_kept() {
     let folder = tempfile::tempdir().unwrap();

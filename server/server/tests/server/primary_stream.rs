@@ -190,7 +190,7 @@ fn a_replica_without_eof_gets_a_length() {
         let mut follower = Follower::open(server.port());
         follower.ask("?", -1);
         let Synced::Full(id, 0) = follower.answer() else {
-            panic!("a full synchronization is asked for");
+            panic!("expected a full synchronization");
         };
         let (payload, mark) = follower.payload();
         assert!(payload.starts_with(b"REDIS00"));

@@ -491,7 +491,7 @@ fn the_unit_and_the_image_start_this_server() {
         let mut config = Config::new().unwrap();
         for pair in options.chunks(2) {
             let name = pair[0].strip_prefix("--").unwrap();
-            // The folder exists only where the file is used.
+            // `dir` names a folder of the user's machine, which need not exist here.
             if name != "dir" {
                 config.option(name, &pair[1]).unwrap();
             }

@@ -1,7 +1,8 @@
-//! Runs a script of redis-py, Python's client library, with queues, pipelines and iterators.
+//! Runs Python programs that use redis-py: everyday use, workers of `punctual.jobs`, and the
+//! programs of docs/jobs.md.
 //!
-//! This needs a Python with the module `redis`, which `scripts/setup python` installs. Without it,
-//! the test prints that it was skipped.
+//! The tests need a Python with the module `redis`, which `scripts/setup python` installs. Without
+//! it, they print that they were skipped.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -22,7 +23,7 @@ pub fn python_with(module: &str) -> Option<PathBuf> {
     });
     if found.is_none() {
         eprintln!(
-            "NOT RUN: no Python has the module {module}; scripts/setup python makes one that has"
+            "NOT RUN: no Python has the module {module}, which scripts/setup python installs"
         );
     }
     found

@@ -99,7 +99,7 @@ pub fn primary_with(len: usize, snapshot: Vec<u8>) -> u16 {
         for connection in listener.incoming() {
             let mut connection = connection.unwrap();
             let mut words = BufReader::new(connection.try_clone().unwrap()).lines();
-            // Words of commands. Lengths are skipped.
+            // Reads the commands line by line. Lines with lengths match no word.
             while let Some(Ok(word)) = words.next() {
                 let reply = match &word[..] {
                     "PING" => b"+PONG\r\n".to_vec(),

@@ -335,7 +335,7 @@ fn the_process_stops_itself_for_upstart() {
 /// the file is missing.
 fn debian(file: &str, folder: &Path, port: u16) -> Option<String> {
     let Ok(text) = fs::read_to_string(file) else {
-        eprintln!("skipped: {file} is not installed, or not to be read");
+        eprintln!("skipped: {file} is not installed, or cannot be read");
         return None;
     };
     let mut text = text.replace("port 6379", &format!("port {port}"));

@@ -75,7 +75,7 @@ fn pipelines_and_large_replies_arrive_whole() {
         end.drain(..end.len().saturating_sub(16));
     }
     assert!(end.ends_with(b"x\r\n+PONG\r\n"));
-    // The same amount in the other direction.
+    // A large amount in the other direction.
     let large = vec![b'y'; 30 << 20];
     assert_eq!(
         c.ask(&[b"SET", &b"mine"[..], &large]),

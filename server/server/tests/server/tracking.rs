@@ -54,7 +54,7 @@ fn a_change_invalidates_what_was_read_once() {
         c.receive(&invalid(&["b"]));
         assert_eq!(info(&mut w, "tracking_total_items"), 0);
         c.expect_silence();
-        // Writes are not remembered, and neither are keys that a write reads.
+        // The server does not remember keys that a client writes, nor keys that a write reads.
         c.expect(
             &["SET x 1", "GETSET x 2", "INCR n", "SORT l STORE d"],
             "+OK|$1|1|:1|:0|",

@@ -24,7 +24,7 @@ pub struct DueCounts {
 }
 
 impl DueCounts {
-    /// Parses `from to [BUCKETS n]`.
+    /// Parses `from to [BUCKETS n]`, where n is the number of parts.
     ///
     /// # Errors
     /// A syntax error, an invalid number, a range that ends before it begins, or BUCKETS with

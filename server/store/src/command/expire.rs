@@ -482,7 +482,7 @@ mod tests {
         }
     }
 
-    /// Redis replaces line ends of an unknown option by spaces; otherwise they would end the reply.
+    /// Line ends in an unknown option would end the reply. Redis replaces them with spaces.
     #[test]
     fn an_unknown_option_cannot_break_the_reply() {
         let reply = Fixture::new().run_words(&["EXPIRE", "k", "1", "x\r\n+OK"]);

@@ -202,9 +202,9 @@ fn point(longitude: &[u8], latitude: &[u8]) -> Result<Point, Error> {
 
 /// Writes a distance, at most a few times the circumference of the earth, with four decimal places.
 ///
-/// Rounds as Redis does: after the multiplication, half to even. Formatting with `.4` rounds the
-/// exact value instead, which changes the last digit of about one distance in 50,000 above
-/// 10,000 km.
+/// Rounds as Redis does: multiplies by 10,000 first, and then rounds half to even. The format `.4`
+/// would round the exact value instead, which changes the last digit of about one in 50,000
+/// distances above 10,000 km.
 fn reply_distance(reply: &mut Reply, distance: f64) {
     let parts = (distance * 10_000.0).round_ties_even() as u64;
     let text = format!("{}.{:04}", parts / 10_000, parts % 10_000);

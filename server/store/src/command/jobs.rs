@@ -72,7 +72,7 @@ static SUBCOMMANDS: &[Command] = &[
         .access(&["RW delete"])
         .doc(
             NOT_IN_REDIS,
-            "O(log J) for each job, where J is the number of jobs in the queue.",
+            "O(log(J)) for each job, where J is the number of jobs in the queue.",
             "Acknowledges jobs that a worker has completed.",
         )
         .syntax("queue (job: id token:integer) ..."),
@@ -82,7 +82,7 @@ static SUBCOMMANDS: &[Command] = &[
         .tips(&["nondeterministic_output"])
         .doc(
             NOT_IN_REDIS,
-            "O(log J) where J is the number of jobs in the queue.",
+            "O(log(J)) where J is the number of jobs in the queue.",
             "Adds a job to a queue. Creates the key if it doesn't exist.",
         )
         .syntax(
@@ -96,7 +96,7 @@ static SUBCOMMANDS: &[Command] = &[
         .access(&["RW delete"])
         .doc(
             NOT_IN_REDIS,
-            "O(log J) for each job, where J is the number of jobs in the queue.",
+            "O(log(J)) for each job, where J is the number of jobs in the queue.",
             "Deletes jobs in any state.",
         )
         .syntax("queue id ..."),
@@ -113,7 +113,7 @@ static SUBCOMMANDS: &[Command] = &[
         .access(&["RO access"])
         .doc(
             NOT_IN_REDIS,
-            "O(P log J) where P is the number of priorities of ready jobs and J is the number of \
+            "O(P*log(J)) where P is the number of priorities of ready jobs and J is the number of \
              jobs in the queue.",
             "Returns the number of jobs in each state, and the statistics of a queue.",
         )
@@ -128,7 +128,7 @@ static SUBCOMMANDS: &[Command] = &[
     .internal()
     .doc(
         NOT_IN_REDIS,
-        "O(log J) for each job, where J is the number of jobs in the queue.",
+        "O(log(J)) for each job, where J is the number of jobs in the queue.",
         "An internal command for replicating leases of jobs.",
     )
     .syntax("queue (lease: id until:integer token:integer attempt:integer) ..."),
@@ -136,7 +136,7 @@ static SUBCOMMANDS: &[Command] = &[
         .access(UPDATE)
         .doc(
             NOT_IN_REDIS,
-            "O(log J) for each job, where J is the number of jobs in the queue.",
+            "O(log(J)) for each job, where J is the number of jobs in the queue.",
             "Reports jobs as failed. They are retried later, or become dead after their last \
              attempt.",
         )
@@ -154,7 +154,7 @@ static SUBCOMMANDS: &[Command] = &[
         .internal()
         .doc(
             NOT_IN_REDIS,
-            "O(log J)",
+            "O(log(J)) where J is the number of jobs in the queue.",
             "An internal command for replicating jobs.",
         )
         .syntax("queue job"),
@@ -175,7 +175,7 @@ static SUBCOMMANDS: &[Command] = &[
         .access(UPDATE)
         .doc(
             NOT_IN_REDIS,
-            "O(log J) for each job, where J is the number of jobs in the queue. ALL revives at \
+            "O(log(J)) for each job, where J is the number of jobs in the queue. ALL revives at \
              most 10000 jobs.",
             "Makes dead jobs ready again.",
         )
@@ -186,7 +186,7 @@ static SUBCOMMANDS: &[Command] = &[
         .tips(&["nondeterministic_output"])
         .doc(
             NOT_IN_REDIS,
-            "O(log J) for each job, where J is the number of jobs in the queue.",
+            "O(log(J)) for each job, where J is the number of jobs in the queue.",
             "Leases jobs of queues to a worker. Blocks until a job is available.",
         )
         .syntax("queue ... [COUNT count] [block: BLOCK milliseconds] [lease: LEASE milliseconds]"),
@@ -194,7 +194,7 @@ static SUBCOMMANDS: &[Command] = &[
         .access(UPDATE)
         .doc(
             NOT_IN_REDIS,
-            "O(log J) for each job, where J is the number of jobs in the queue.",
+            "O(log(J)) for each job, where J is the number of jobs in the queue.",
             "Restarts the leases of jobs.",
         )
         .syntax("queue (job: id token:integer) ... [LEASE milliseconds]"),
@@ -206,7 +206,7 @@ const fn keyed(name: &'static str, arity: i32, flags: Flags, handler: Handler) -
     row(name, arity, flags, handler).keys(2, 2, 1)
 }
 
-/// Finds a queue, and processes its due jobs first: at least `count` of them, if so many are due.
+/// Finds a queue. First processes its due jobs: at least `count` jobs, or all if fewer are due.
 ///
 /// # Errors
 /// [`Error::WrongType`] if the value has another type.
@@ -243,11 +243,11 @@ fn show_help(_: &mut Cx, _: Args, reply: &mut Reply) -> Result<(), Error> {
             "INFO <queue>",
             "    Return the number of jobs in each state, and the statistics of a queue.",
             "NACK <queue> <id> <token> [<id> <token> ...] [DELAY <ms>] [ERROR <text>]",
-            "    Report jobs as failed. They are retried later, or dead after their last attempt.",
+            "    Report jobs as failed. They are retried later, or become dead after the last attempt.",
             "PAUSE <queue>",
             "    Pause a queue. Workers cannot take its jobs.",
             "QUEUES [MATCH <pattern>] [COUNT <count>]",
-            "    Return the queues with their names as INFO does, in the order of their names.",
+            "    Return the name and the INFO of each queue, in the order of the names.",
             "RANGE <queue> READY|DELAYED|LEASED|DEAD|DONE <from> <to>",
             "    Return jobs in a state by their positions.",
             "RESUME <queue>",
@@ -256,7 +256,7 @@ fn show_help(_: &mut Cx, _: Args, reply: &mut Reply) -> Result<(), Error> {
             "    Make dead jobs ready again. ALL revives at most 10000 jobs.",
             "TAKE <queue> [<queue> ...] [COUNT <n>] [BLOCK <ms>] [LEASE <ms>]",
             "    Lease jobs to a worker. Return the queue, the ID, the token, the number of the",
-            "    attempt, the due time and the payload of each.",
+            "    attempt, the due time and the payload of each job.",
             "TOUCH <queue> <id> <token> [<id> <token> ...] [LEASE <ms>]",
             "    Restart the leases of jobs.",
         ],

@@ -44,7 +44,7 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "1.0.0",
             "O(N) where N is the number of keys.",
-            "Counts the keys that exist among those given.",
+            "Returns the number of given keys that exist.",
         )
         .history(&[("3.0.3", "Accepts multiple `key` arguments.")])
         .syntax("key ..."),
@@ -216,8 +216,8 @@ fn rename_key(cx: &mut Cx, from: &[u8], to: &[u8], only_new: bool) -> Result<boo
     Ok(true)
 }
 
-/// Adds a record that was removed from another place, with its value, deadline and usage. `key`
-/// must not exist.
+/// Adds a removed record under another key, with its value, deadline and usage. `key` must not
+/// exist.
 fn add_record(cx: &mut Cx, db: usize, key: &[u8], record: Record) {
     let uses = record.key.uses();
     let id = cx.add_in(db, key, record.value);
@@ -297,7 +297,7 @@ fn keys(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let pattern = &args[1];
     let now = cx.now();
     let mut found = 0;
-    // The head is replaced when the number of names is known.
+    // The array's header is replaced when the number of names is known.
     let start = reply.len();
     reply.array(found);
     let end = reply.len();
@@ -313,7 +313,7 @@ fn keys(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
             show(part.get(id));
         }
     } else {
-        // The pattern `*` also matches the empty name, unlike in the matcher.
+        // For `glob::matches`, `*` does not match the empty name; for KEYS it does.
         let all = pattern == b"*";
         let db = cx.db;
         for (_, part) in cx.turn.held_dbs(db) {
@@ -356,7 +356,8 @@ fn random_key(cx: &mut Cx, _: Args, reply: &mut Reply) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns a random key of all shards, weighted by their number of keys. The key may be due.
+/// Picks a random key of all shards, with the same probability for each key. Returns its shard and
+/// its record. The key may be due.
 fn pick(cx: &mut Cx) -> Option<(usize, u32)> {
     let db = cx.db;
     let total: usize = cx.turn.held_dbs(db).map(|(_, part)| part.len()).sum();

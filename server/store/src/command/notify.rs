@@ -62,7 +62,8 @@ static SUBCOMMANDS: &[Command] = &[
 ];
 
 const WRITE: Flags = Flags::WRITE.or(Flags::WHOLE).or(Flags::NOSCRIPT);
-/// The stream of a rule, and the keys whose events and values the rule copies.
+/// Keys that the options of NOTIFY SET name: the stream of the rule, and the pattern of the keys
+/// whose events and values the rule copies.
 const RULE_KEYS: OptionKeys = OptionKeys {
     from: 3,
     keyed: &["stream"],

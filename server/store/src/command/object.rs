@@ -76,7 +76,7 @@ const fn row(name: &'static str, handler: Handler) -> Command {
         .tips(&["nondeterministic_output"])
 }
 
-/// Redis shares the objects of integers below this.
+/// Redis shares the objects of integers below this number.
 const SHARED_INTEGERS: i64 = 10_000;
 /// Reference count that Redis reports for a shared object.
 const SHARED_REFERENCES: i64 = i32::MAX as i64;

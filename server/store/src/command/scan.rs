@@ -1,8 +1,9 @@
 //! SCAN: incremental iteration over the keyspace.
 //!
 //! A cursor is a shard's number followed by 32 bits of hash. SCAN has returned all keys of the
-//! shards before it, and the keys of this shard with a lower hash. This stays true if keys are
-//! added or removed, or tables are resized, between the calls. A scan locks one shard at a time.
+//! shards with lower numbers, and the keys of this shard with lower hashes. This stays true if
+//! keys are added or removed, or tables are resized, between the calls. A scan locks one shard at a
+//! time.
 
 use punctual_resp::decimal::parse_u64;
 use punctual_resp::{Args, Reply};
@@ -66,7 +67,7 @@ impl Cursor {
         }))
     }
 
-    /// Returns the shard and the place in its table.
+    /// Returns the shard's number, and the hash at which the scan of the shard continues.
     const fn parts(self) -> (u64, u32) {
         (self.0 >> 32, self.0 as u32)
     }
@@ -96,7 +97,7 @@ pub(crate) enum ScanOf {
 }
 
 impl<'a> Filter<'a> {
-    /// Parses the options, some of which are valid for one kind of scan only.
+    /// Parses the options. TYPE is valid only for keys, and NOVALUES only for fields.
     pub(crate) fn parse(options: Args<'a>, of: ScanOf) -> Result<Self, Error> {
         let mut filter = Self {
             count: COUNT_DEFAULT,
@@ -119,7 +120,7 @@ impl<'a> Filter<'a> {
                         return Err(Error::Syntax);
                     }
                 }
-                // The pattern `*` also matches the empty name, unlike in the matcher.
+                // For `glob::matches`, `*` does not match the empty name; for MATCH it does.
                 () if is(option, "MATCH") => filter.pattern = (value != b"*").then_some(value),
                 () if of == ScanOf::Keys && is(option, "TYPE") => filter.type_name = Some(value),
                 () => return Err(Error::Syntax),

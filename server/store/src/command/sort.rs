@@ -251,7 +251,7 @@ fn by_number(
     Ok(weighed.into_iter().map(|(_, text)| text).collect())
 }
 
-/// Sorts by texts; elements without a weight come first.
+/// Sorts by texts. Elements without a weight come first, or last if `descending`.
 fn by_text(
     cx: &mut Cx,
     mut texts: Vec<Text>,
@@ -311,7 +311,7 @@ fn sort_part<T>(
     rest.sort_unstable_by(compare);
 }
 
-/// Parses a number as `strtod` does: skips leading spaces, ends at a NUL; the empty text is 0.
+/// Parses a number as `strtod` does: skips leading spaces, and ends at a NUL. The empty text is 0.
 fn number(text: &[u8]) -> Option<f64> {
     let text = c_string(text);
     if text.is_empty() {

@@ -104,8 +104,8 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "8.6.0",
             "O(N) where N is the number of messages that are forgotten.",
-            "Sets the duration and the maximum number per producer for which the stream remembers \
-             idempotent messages.",
+            "Sets how long a stream remembers idempotent messages, and the maximum number of \
+             messages for each producer.",
         )
         .syntax("key [IDMP-DURATION idmp-duration:integer] [IDMP-MAXSIZE idmp-maxsize:integer]"),
     row("xclaim", -6, WRITE_FAST, claim::xclaim)
@@ -113,7 +113,7 @@ pub static COMMANDS: &[Command] = &[
         .tips(RANDOM)
         .doc(
             "5.0.0",
-            "O(log N) with N being the number of pending entries of the group.",
+            "O(log(N)) where N is the number of pending entries of the group.",
             "Transfers ownership of pending entries of a consumer group to another consumer.",
         )
         .syntax(
@@ -146,7 +146,7 @@ pub static COMMANDS: &[Command] = &[
         .access(&["RW update"])
         .doc(
             "8.6.2",
-            "O(log N) where N is the number of messages that are remembered.",
+            "O(log(N)) where N is the number of messages that are remembered.",
             "An internal command that records the producer's idempotent ID of an entry.",
         )
         .syntax("key pid iid stream-id"),
@@ -213,7 +213,7 @@ pub static COMMANDS: &[Command] = &[
     .doc(
         "5.0.0",
         PER_RETURNED,
-        "Returns entries of several streams with IDs greater than the given ones. Blocks until an \
+        "Returns entries of several streams with IDs greater than the given IDs. Blocks until an \
          entry is available.",
     )
     .history(&[("8.10.0", "Added the `MAXCOUNT` option.")])
@@ -233,8 +233,8 @@ pub static COMMANDS: &[Command] = &[
     .doc(
         "5.0.0",
         PER_RETURNED,
-        "Delivers new entries of several streams to a consumer of a group, or returns its pending \
-         entries. Blocks until an entry is available.",
+        "Delivers new entries of several streams to a consumer of a group, or returns the \
+         consumer's pending entries. Blocks until an entry is available.",
     )
     .history(&[
         ("8.4.0", "Added the `CLAIM` option."),

@@ -50,8 +50,8 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "8.4.0",
             "O(1) for IFEQ and IFNE, O(N) for IFDEQ and IFDNE, where N is the length of the value.",
-            "Deletes a key, optionally only if its value or the digest of its value equals, or \
-             differs from, the given one.",
+            "Deletes a key, optionally only if its value or the digest of its value is equal to, \
+             or different from, an argument.",
         )
         .syntax(
             "key [condition: IFEQ ifeq-value | IFNE ifne-value | IFDEQ ifdeq-digest | IFDNE \
@@ -190,8 +190,8 @@ pub static COMMANDS: &[Command] = &[
         .doc(
             "8.4.0",
             "O(N) where N is the number of keys.",
-            "Sets the string values of several keys atomically, and optionally a shared \
-             expiration time. Optionally only if all keys, or no keys, exist.",
+            "Sets the string values of several keys atomically, optionally with a shared \
+             expiration time, and optionally only if all or none of the keys exist.",
         )
         .syntax(
             "numkeys (data: key value) ... [condition: NX | XX] [expiration: EX seconds | PX \

@@ -299,7 +299,7 @@ impl Fixture {
         std::mem::take(&mut self.sink.log)
     }
 
-    /// Applies a log of changes, as a replica and a starting server do.
+    /// Applies a log of changes, as a replica does, or a server that starts.
     pub(crate) fn apply(&mut self, mut log: &[u8]) {
         let now = self.now;
         self.now = now.replaying();

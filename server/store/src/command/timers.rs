@@ -23,7 +23,7 @@ pub use set::{Options, check_schedule};
 pub static COMMANDS: &[Command] = &[Command::container("timer", Group::Timer, SUBCOMMANDS).doc(
     NOT_IN_REDIS,
     "Depends on subcommand.",
-    "A container for commands that run at a given time.",
+    "A container for timers, which run a command at a given time.",
 )];
 
 /// Version that COMMAND DOCS shows for commands that Redis does not have.
@@ -134,7 +134,7 @@ fn resume(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let at = match &mut plan.repeat {
         None => now.base_ms().saturating_add(plan.remaining_ms),
         Some(repeat) => {
-            // Instants during the pause are skipped.
+            // The timer does not fire for instants during the pause.
             let next = repeat.next_after(now.read_ms());
             repeat.nominal_ms = next.ok_or(set::NEVER_COMES)?;
             cx.turn.jittered(repeat.nominal_ms, repeat.jitter_ms)
@@ -151,8 +151,8 @@ fn resume(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     Ok(())
 }
 
-/// `TIMER STATE key deadline nominal remaining runs failures lateness error`: sets the state of a
-/// timer that TIMER SET has no option for.
+/// `TIMER STATE key deadline nominal remaining runs failures lateness error`: sets the part of a
+/// timer's state for which TIMER SET has no options.
 fn state(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     if !cx.turn.replays() {
         return Err(Error::fixed("ERR TIMER STATE is for logs of changes only"));

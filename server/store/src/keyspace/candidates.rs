@@ -88,8 +88,8 @@ impl Candidates {
         }
     }
 
-    /// Takes up to `count` keys to evict into `batch`, the best first. Returns false if no key was
-    /// found, but some may be found by another call.
+    /// Takes up to `count` keys to evict into `batch`, the best first. If `batch` stays empty,
+    /// returns whether the search has ended; after false, another call may find a key.
     pub(crate) fn take(
         &mut self,
         dbs: &[Db],
@@ -138,7 +138,7 @@ impl Candidates {
         for candidate in &mut self.all {
             candidate.rank = uses.rank(candidate.uses, now);
         }
-        // Almost in order.
+        // The candidates are almost in order, so the stable sort is fast.
         self.all.sort_by_key(|candidate| candidate.rank);
     }
 
@@ -235,8 +235,8 @@ impl Candidates {
         }
     }
 
-    /// Chooses a random database, with a probability in proportion to its number of evictable keys.
-    /// Returns `None` if no key may be evicted.
+    /// Chooses a random database, with a probability in proportion to its [`Db::evictable`] keys.
+    /// Returns `None` if no database has such keys.
     fn choose(&mut self, dbs: &[Db], volatile: bool) -> Option<usize> {
         let size = |db: &Db| db.evictable(volatile);
         let total: usize = dbs.iter().map(size).sum();
@@ -251,13 +251,14 @@ impl Candidates {
         })
     }
 
-    /// Draws places for records at random, and appends those of their keys that may be evicted,
-    /// perhaps with duplicates. A free place has no key; free places are few, because compaction
-    /// moves records together when there are many.
+    /// Draws places for records at random, and appends the evictable keys at these places, perhaps
+    /// with duplicates. A free place has no key. Few places are free, because compaction moves
+    /// records together when many are free.
     fn draw<'d>(&mut self, db: &'d Db, volatile: bool, keys: &mut Drawn<'d>) {
         let places = db.places();
         let drawn: [Id; WARM_MAX] = std::array::from_fn(|_| below(&mut self.random, places));
-        // The loads do not depend on one another, so they run at once; the sum keeps them alive.
+        // The loads do not depend on each other, so they overlap. The sum keeps the compiler from
+        // removing the loads.
         let records = drawn.map(|id| db.peek(id));
         let hash = |record: &Option<&Record>| record.map_or(0, |record| record.hash);
         std::hint::black_box(records.iter().map(hash).fold(0, |sum, hash| sum ^ hash));
@@ -268,8 +269,8 @@ impl Candidates {
         }
     }
 
-    /// Appends up to `count` random keys, perhaps with duplicates. Returns false if there are
-    /// evictable keys but none was found.
+    /// Appends up to `count` random keys, perhaps with duplicates. Returns false if a database has
+    /// [`Db::evictable`] keys but no key was found.
     fn collect(&mut self, dbs: &[Db], volatile: bool, count: usize, batch: &mut Batch) -> bool {
         let Some(number) = self.choose(dbs, volatile) else {
             return true;

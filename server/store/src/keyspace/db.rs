@@ -3,8 +3,8 @@
 //!
 //! Invariant: a record has a deadline if and only if exactly one entry in the wheel carries its
 //! stamp; that entry is filed at the deadline or earlier (a later deadline only rewrites the
-//! record). Every change of a deadline goes through [`Db::set_deadline`], every removal of a record
-//! through [`Db::remove`]. Hash fields with deadlines, and streams and queues of jobs with a
+//! record). Every change of a deadline goes through [`Db::set_deadline`], every removal of a key
+//! through `Db::unlink`. Hash fields with deadlines, and streams and queues of jobs with a
 //! *timeline* (times at which something in the value is due), have timers in the same wheel;
 //! `fields.rs` and `timelines.rs` arm and disarm them.
 
@@ -276,7 +276,8 @@ impl Db {
         Some(*walk)
     }
 
-    /// Sets the uses of the key `id`, which a snapshot does not contain.
+    /// Sets the uses of the key `id`. Does not call a snapshot's walk, because a snapshot does not
+    /// contain uses.
     ///
     /// # Panics
     /// If the key was removed since `id` was found.

@@ -30,7 +30,7 @@ pub(crate) struct FieldTimer {
     pub(crate) deadline: u64,
     /// Stamp of the timer's live entry in the wheel.
     pub(crate) stamp: NonZeroU32,
-    /// Record of the hash. RENAME does not change it.
+    /// Record of the hash, stream or queue. RENAME does not change it.
     pub(crate) record: Id,
     /// Number of the field in the hash, or [`WHOLE`].
     pub(crate) field: u32,
@@ -40,7 +40,7 @@ pub(crate) struct FieldTimer {
 pub(crate) const FIELD_TIMER_BYTES: usize = size_of::<Option<FieldTimer>>();
 const _: () = assert!(FIELD_TIMER_BYTES == 24);
 
-/// All timers of fields in one database.
+/// All timers of fields, streams and queues in one database.
 pub(crate) type FieldTimers = Pages<FieldTimer>;
 
 /// Lets the wheel tell live entries from stale ones.

@@ -9,7 +9,7 @@ use crate::unaligned::UnalignedBox;
 pub const INLINE_MAX: usize = 16;
 
 /// The key's [uses](crate::uses), 24 bits.
-type Access = [u8; 3];
+type UsesBytes = [u8; 3];
 
 enum Name {
     Inline {
@@ -22,7 +22,7 @@ enum Name {
 
 /// A key's name and its uses.
 pub struct Key {
-    access: Access,
+    uses: UsesBytes,
     name: Name,
 }
 
@@ -31,7 +31,7 @@ const _: () = assert!(size_of::<Key>() == 20);
 impl Key {
     /// Creates a key with this name. O(length).
     pub fn new(name: &[u8], uses: u32) -> Self {
-        let access = low_bytes(uses);
+        let uses = low_bytes(uses);
         let name = if name.len() <= INLINE_MAX {
             let mut bytes = [0; INLINE_MAX];
             bytes[..name.len()].copy_from_slice(name);
@@ -42,7 +42,7 @@ impl Key {
         } else {
             Name::Boxed(Box::<[u8]>::from(name).into())
         };
-        Self { access, name }
+        Self { uses, name }
     }
 
     /// Returns the name.
@@ -65,14 +65,14 @@ impl Key {
 
     /// Returns the key's uses (24 bits).
     pub fn uses(&self) -> u32 {
-        let [a, b, c] = self.access;
+        let [a, b, c] = self.uses;
         u32::from_le_bytes([a, b, c, 0])
     }
 
     /// Replaces the key's uses (24 bits).
     #[inline]
     pub fn touch(&mut self, uses: u32) {
-        self.access = low_bytes(uses);
+        self.uses = low_bytes(uses);
     }
 
     /// Returns the bytes of a boxed name; 0 for a name in place.
@@ -91,7 +91,7 @@ impl fmt::Debug for Key {
 }
 
 /// Returns the low 24 bits.
-fn low_bytes(uses: u32) -> Access {
+fn low_bytes(uses: u32) -> UsesBytes {
     let b = uses.to_le_bytes();
     [b[0], b[1], b[2]]
 }

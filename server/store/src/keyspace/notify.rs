@@ -47,7 +47,8 @@ pub(crate) struct Rule {
     pub(crate) max_age: Option<u64>,
     /// Number of appended entries since the start.
     pub(crate) appended: AtomicU64,
-    /// Number of events that found another type than a stream, or a stream without further IDs.
+    /// Number of events whose entry could not be appended: the stream's key holds another type, or
+    /// the stream has no further IDs.
     pub(crate) failed: AtomicU64,
 }
 
@@ -213,7 +214,7 @@ impl Rules {
             .filter(move |rule| rule.selects(db, class, key))
     }
 
-    /// Shards of the target streams, ascending.
+    /// Returns the shards of the target streams, ascending.
     pub(crate) fn shards(&self) -> &[usize] {
         &self.shards
     }

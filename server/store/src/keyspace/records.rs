@@ -1,10 +1,10 @@
 //! The records of a database: one record of 56 bytes a key, in [pages](crate::pages) of 256
 //! records.
 //!
-//! The index of a record does not change while the key exists. The hash table and the timing wheel
-//! hold only this index, so expiry needs no hash. The record's *stamp* is the number of the last
-//! operation that filed an entry for it in the wheel; the wheel compares it with the entry's stamp
-//! to find out whether the entry is live.
+//! The index of a record stays the same while the key exists, unless compaction moves the record
+//! (`db/evict.rs`). The hash table and the timing wheel hold only this index, so expiry needs no
+//! hash. The record's *stamp* is the number of the last operation that filed an entry for it in the
+//! wheel; the wheel compares it with the entry's stamp to find out whether the entry is live.
 //!
 //! Memory per key with name and value in place: 56 bytes of record, about 6.7 bytes of hash table,
 //! and about 12.8 bytes of wheel entry if the key has a deadline. Longer names and values are in
@@ -17,7 +17,8 @@ use crate::pages::Pages;
 use crate::time::Now;
 use crate::value::Value;
 
-/// Index of a key's record in its database: valid until the key is removed.
+/// Index of a key's record in its database: valid until the key is removed or compaction moves the
+/// record.
 pub type Id = u32;
 
 /// One key with its value and its deadline. A record may lie in two cache lines. The wheel reads

@@ -161,7 +161,8 @@ impl Locked {
         self.waiting(|| self.shard.lock())
     }
 
-    /// Same as [`Locked::wait`], but waits at most this long for other turns.
+    /// Same as [`Locked::wait`], but waits at most this long for other turns. The wait for a step
+    /// of a snapshot's walk does not count.
     #[cold]
     pub(crate) fn wait_for(&self, patience: Duration) -> Option<OrderedGuard<'_, Shard>> {
         self.waiting(|| self.shard.try_lock_for(patience))
@@ -246,7 +247,7 @@ pub struct Store {
     pub(crate) tracking: Tracking,
     /// Rules of NOTIFY, which append keyspace events to streams.
     pub(crate) notify: Notify,
-    /// Flushed parts of databases whose snapshot has not reached their end.
+    /// Flushed parts of databases whose ends a snapshot has not reached.
     pub(crate) flushed_walks: Mutex<Vec<Db>>,
     /// Hash keys of all databases.
     pub(crate) hasher: RandomState,
@@ -456,7 +457,7 @@ impl Store {
         (now != before).then(|| self.limits())
     }
 
-    /// Returns a ticket that is greater than all before.
+    /// Returns a ticket that is greater than all earlier tickets.
     pub(crate) fn next_ticket(&self) -> u64 {
         self.tickets.fetch_add(1, Ordering::Relaxed) + 1
     }
@@ -543,8 +544,8 @@ impl Store {
         Some(all)
     }
 
-    /// Keeps a flushed part of a database if a snapshot has not reached its end; otherwise returns
-    /// it.
+    /// Keeps a flushed part of a database if a snapshot has not reached the end of the part.
+    /// Otherwise returns the part.
     pub(crate) fn set_aside(&self, db: Db) -> Option<Db> {
         if db.has_walk() {
             self.flushed_walks.lock().push(db);

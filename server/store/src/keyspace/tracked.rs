@@ -143,7 +143,7 @@ impl Tracked {
     /// Loads the cache lines that look-ups of these hashes will need, each in its table, so that
     /// the cache misses overlap.
     pub(crate) fn warm(names: &[(&Self, Hash)]) {
-        // The sums keep the loads alive.
+        // The sums keep the compiler from removing the loads.
         let lines = |sum, (table, hash): &(&Self, Hash)| sum ^ table.index.warm(*hash);
         black_box(names.iter().fold(0, lines));
         let entries: SmallVec<[&Entry; WARM_MAX]> = names

@@ -55,9 +55,9 @@ const GROUP_GONE: Error =
     Error::fixed("NOGROUP the consumer group this client was blocked on no longer exists");
 
 impl WaitCondition {
-    /// Returns the outcome of the key's value `value`, or `None` if the command must go on waiting.
-    /// `has_entry_after` compares the IDs of [`WaitCondition::Entries`] that belong to the key with
-    /// a stream.
+    /// Returns the outcome of `value`, the value of a key, or `None` if the command must go on
+    /// waiting. `has_entry_after` returns whether a stream has an entry after one of the IDs of
+    /// [`WaitCondition::Entries`] that belong to the key.
     fn outcome(
         &self,
         value: Option<&Value>,

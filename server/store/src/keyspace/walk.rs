@@ -1,16 +1,13 @@
 //! A snapshot's *walk* through one database of one shard: the walk writes the records in index
-//! order, some tens of kilobytes a step, and other commands run between the steps.
-//!
-//! The snapshot shows the keyspace at the instant at which it began:
+//! order, some tens of kilobytes a step, and other commands run between the steps. The snapshot
+//! shows the keyspace at the instant at which it began:
 //!
 //! - Before a record that the walk has not reached changes, moves or is removed, the walk writes it
-//!   *early* ([`Walk::before_change`]). A record that is added later is marked, and the walk skips
-//!   it.
-//! - A record with a large value is *opened* instead: the walk notes its key, its deadline and its
-//!   number of elements. From then on the collection itself keeps the old state of elements that
-//!   change (`value/content.rs`), and the walk writes the record in steps.
-//! - If an opened record is removed or gets another value, the walk takes over the old value and
-//!   drops it at its end.
+//!   *early* ([`Walk::before_change`]). The walk skips records that are added later.
+//! - A record with a large value is *opened* instead: the walk notes its key, deadline and number
+//!   of elements. From then on the collection keeps the old state of elements that change
+//!   (`value/content.rs`), and the walk writes the record in steps. If the record is removed or
+//!   gets another value meanwhile, the walk keeps the old value until the value is written.
 //!
 //! Ground rules: every change of a record goes through [`Db`](crate::keyspace::db::Db), which calls
 //! the walk first. A walk costs one bit a record, and the bytes of early records until the

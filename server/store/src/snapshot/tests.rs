@@ -107,7 +107,7 @@ fn every_type_comes_back_as_it_was() {
         assert_eq!(before.len(), DATASET.len() - 2 + 5);
         fixture.events();
         fixture.reload();
-        assert_eq!(fixture.events(), "", "a load tells nothing");
+        assert_eq!(fixture.events(), "", "a load publishes no events");
         assert!(state(&mut fixture) == before, "{} shards", shards);
         // Deadlines of keys and fields are armed.
         fixture.advance(400);

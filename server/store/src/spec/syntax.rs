@@ -12,8 +12,9 @@
 //!   empty token.
 //! - `(...)` groups, and `[...]` is optional. Several items are a block, and items between `|` are
 //!   alternatives. A group with one item is that item.
-//! - `name: ` at the start of a group names it. Without a name, a group has that of its token.
-//! - `...` after an item repeats it without its token; after a group, with it.
+//! - `name: ` at the start of a group names the group. A group without a name has its token's name.
+//! - `...` says that the item before it may be repeated: after a value without the token, after a
+//!   group with the token.
 //! - `@6.2.0` after an item is its first Redis version, `!2.8.12` the version that deprecated it.
 
 use std::borrow::Cow;

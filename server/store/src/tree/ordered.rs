@@ -75,8 +75,8 @@ impl<S: TreeSlot, const LEAF: usize, const FAN: usize> Tree<S, LEAF, FAN> {
         self.rank(|slots| count_before(slots, |other| other.ordinal() < ordinal))
     }
 
-    /// Divides `range` evenly into as many parts as `counts` has, and adds to each count the number
-    /// of slots with an ordinal in its part. Leaves out the first `skipped` slots of the tree.
+    /// Divides `range` evenly into as many parts as `counts` has elements, and adds to each element
+    /// the number of slots with an ordinal in its part. Leaves out the first `skipped` slots.
     /// O(log n) for each part with slots, times the logarithm of the number of parts.
     pub(crate) fn spread(&self, range: Range<u64>, skipped: usize, counts: &mut [u64]) {
         let (width, parts) = (
@@ -88,8 +88,8 @@ impl<S: TreeSlot, const LEAF: usize, const FAN: usize> Tree<S, LEAF, FAN> {
         self.spread_parts(&edge, ranks, 0, counts);
     }
 
-    /// Counts the slots of these ranks by halves of `counts`. `first` is the number of the part of
-    /// `counts[0]`.
+    /// Adds the numbers of the slots of these ranks to `counts`. Halves `counts` until a half has
+    /// no slots or is one element. `first` is the number of the part that `counts[0]` counts.
     fn spread_parts(
         &self,
         edge: &impl Fn(usize) -> u64,

@@ -8,7 +8,7 @@ use super::{Inner, Node};
 
 /// Iterator over slots of consecutive ranks.
 pub(crate) struct Walk<'t, S> {
-    /// Nodes from the root down, each with the index of the next child.
+    /// Nodes from the root down, each with the index of the child in which the walk is now.
     path: SmallVec<[(&'t Inner<S>, usize); 4]>,
     leaf: &'t [S],
     /// Position of the next slot in the leaf.

@@ -61,7 +61,7 @@ impl Name {
     }
 }
 
-/// First keys of the next commands.
+/// The first key of each of the next commands.
 pub(super) type Names = SmallVec<[Name; WARM_MAX]>;
 
 /// Shards of a stretch, in any order.
@@ -87,9 +87,9 @@ impl Shards {
 
 impl Turn<'_> {
     /// Prepares a stretch of these commands in database `db` and returns its length. Hashes the
-    /// argument `at` of each command, which is probably a key, locks those of the keys' shards that
-    /// are free, and loads the cache lines that the commands will need: the records of their keys,
-    /// or elements of the collection that all of them name.
+    /// argument `at` of each command, which is probably a key. Tries to lock the keys' shards, and
+    /// skips the shards that another thread holds. Loads the cache lines that the commands will
+    /// need: the records of their keys, or elements of the collection that all commands name.
     pub fn look_ahead<'a>(
         &mut self,
         db: usize,
@@ -108,7 +108,7 @@ impl Turn<'_> {
             }
             return commands.len();
         }
-        // The stretch before may have locked every shard.
+        // The previous stretch may have locked every shard.
         self.release_whole();
         let shards = self.hash_ahead(at, commands.clone(), same);
         self.try_lock_stretch(&shards);
@@ -117,8 +117,8 @@ impl Turn<'_> {
         count
     }
 
-    /// Returns whether [`Turn::look_ahead_of_clients`] may save time. It cannot with one shard
-    /// whose databases are in the cache.
+    /// Returns whether [`Turn::look_ahead_of_clients`] may save time. It saves nothing if there
+    /// is one shard and its databases are small enough for the processor's cache.
     pub fn is_worth_looking_ahead(&mut self) -> bool {
         self.store.shards() > 1 || {
             self.lock_one(0);
@@ -154,8 +154,8 @@ impl Turn<'_> {
         count
     }
 
-    /// Locks those of these shards that are free, in place of the held shards. Does nothing while
-    /// shards are pinned.
+    /// Releases the held shards and tries to lock these shards. Skips a shard that another thread
+    /// holds. Does nothing while shards are pinned.
     fn try_lock_stretch(&mut self, shards: &Shards) {
         if !self.pinned && !self.whole {
             self.try_lock_some(&shards.numbers[..shards.len]);

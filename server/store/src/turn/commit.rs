@@ -52,8 +52,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Adds a key that a client of a replica has written to the database's local keys, if it has a
-    /// deadline.
+    /// Adds a key with a deadline to the *local keys* of its database. A client of this replica has
+    /// written the key, so the key expires without the primary.
     fn note_local_key(&mut self, db: usize, key: &[u8]) {
         let number = self.store.shard_of(key);
         let part = self.shard_db(number, db);
@@ -62,8 +62,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Makes all databases databases of a replica, in which only keys that the replica's own
-    /// clients have written fall due, or databases of a primary. Locks every shard. O(shards ·
+    /// Sets whether the databases belong to a replica or to a primary. In a replica's database only
+    /// the keys that the replica's own clients have written fall due. Locks every shard. O(shards ·
     /// databases).
     pub fn set_following(&mut self, on: bool) {
         self.lock_all();

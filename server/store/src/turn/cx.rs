@@ -279,8 +279,8 @@ impl<'s> Cx<'_, 's> {
         K::of(&self.db_at(place).get(id).value).ok_or(Error::WrongType)
     }
 
-    /// Returns a key's value as a `K`, to change. Callers should change the value, because a
-    /// snapshot's walk may write it early at this call.
+    /// Returns a key's value as a `K`, to change. Callers that only read use [`Cx::view`], because
+    /// this call may make a snapshot's walk write the value early.
     ///
     /// # Errors
     /// [`Error::WrongType`] if the value has another type.

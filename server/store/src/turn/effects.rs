@@ -38,9 +38,9 @@ impl Store {
 }
 
 impl Turn<'_> {
-    /// Passes the effects so far to the sink. Must be called, with every shard held, before a
-    /// snapshot that the log continues begins. Returns false, and does nothing, inside a
-    /// transaction or script, whose effects must not be divided.
+    /// Passes the effects so far to the sink. If the log continues a snapshot, the caller holds
+    /// every shard and calls this function before the snapshot begins. Returns false, and does
+    /// nothing, inside a transaction or script, whose effects must not be divided.
     pub fn flush_effects(&mut self) -> bool {
         if self.effects.frame.depth > 0 {
             return false;
@@ -54,8 +54,8 @@ impl Turn<'_> {
         !self.effects.is_empty()
     }
 
-    /// Reads the store's settings of the log, of the turns that may write and of the reports of
-    /// changed keys again, for a turn that has changed them itself.
+    /// Reads some settings of the store again: whether the log has a reader, which turns may write,
+    /// and whether changed keys are reported. A turn that has changed a setting itself calls this.
     pub fn renew_logged(&mut self) {
         self.logged = self.store.is_logged();
         self.writers = self.store.writers();
@@ -124,8 +124,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Adds a message that a client of database `db` has published. Replicas receive it; it is not
-    /// in files. As in Redis, a SELECT of the database may precede it.
+    /// Adds a message that a client of database `db` has published. Replicas receive the message;
+    /// the append-only file does not contain it. As in Redis, a SELECT may precede the message.
     pub fn effect_for_replicas<W: AsRef<[u8]>>(
         &mut self,
         db: usize,

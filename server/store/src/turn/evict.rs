@@ -37,7 +37,7 @@ impl Turn<'_> {
             if done != Evicted::Nothing {
                 return done;
             }
-            // Keys may be left that are behind very many deadlines of fields.
+            // The search gives up after very many deadlines of fields, so keys may be left.
         }
         let shards = self.store.shards();
         let stride = stride.max(1);

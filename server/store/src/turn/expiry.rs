@@ -129,7 +129,8 @@ impl Turn<'_> {
                     break None;
                 }
             };
-            // A due field or timeline of a key in the batch is removed together with the key.
+            // The batch may contain the key of the due field, stream or queue. The field, stream or
+            // queue is then removed together with the key.
             let goes = match &last {
                 Some(Expiry::DueField(timer)) => part.owner_of_field(*timer),
                 Some(Expiry::DueTimeline(id)) => Some(*id),
@@ -185,7 +186,7 @@ impl Turn<'_> {
         true
     }
 
-    /// Same as [`Turn::expire_touched`], when the shard is known.
+    /// Same as [`Turn::expire_touched`], for a key of shard `number` that is not a timer.
     pub(crate) fn expire_met(&mut self, number: usize, db: usize, id: Id) {
         if self.frozen {
             return;

@@ -40,10 +40,10 @@ pub(crate) fn written(job: &Job) -> Vec<u8> {
     out
 }
 
-/// Numbers of the jobs in some queues.
+/// Number of some queues, and numbers of their jobs by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JobCounts {
-    /// Queues.
+    /// Number of queues.
     pub queues: u64,
     /// Jobs that are ready.
     pub ready: u64,
@@ -213,8 +213,8 @@ impl Turn<'_> {
         taken
     }
 
-    /// Takes due steps in a queue that a command has looked up, unless the turn is frozen: up to
-    /// `count`, but at least [`STEPS`].
+    /// Takes due steps in a queue that a command has looked up, unless the turn is frozen. The
+    /// maximum number of steps is the greater of `count` and [`STEPS`].
     pub(crate) fn settle_jobs(
         &mut self,
         number: usize,

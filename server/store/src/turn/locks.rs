@@ -114,7 +114,7 @@ impl<'s> Turn<'s> {
     fn hash_keys(&mut self, command: &Command, args: Args) {
         let (store, keys) = (self.store, &mut self.keys);
         (self.keys_used, self.keys_warm) = (0, 0);
-        // The first key is among `keys`.
+        // `keys` contains the first key as well.
         self.hashed_key = Name::NONE;
         command.keys.each(args, &mut |at| {
             keys.extend(args.get(at).map(|key| Name::new(key, store.hash(key))));
@@ -367,8 +367,9 @@ impl<'s> Turn<'s> {
         true
     }
 
-    /// Locks those of `shards` that are free, in place of the held shards. Does nothing while there
-    /// are rules of NOTIFY, because each lock would need the locks of the target shards.
+    /// Releases the held shards and tries to lock `shards`. Skips a shard that another thread
+    /// holds. Does nothing while there are rules of NOTIFY, because each lock would need the locks
+    /// of the target shards.
     pub(super) fn try_lock_some(&mut self, shards: &[usize]) {
         if self.store.notify.any() {
             return;

@@ -228,6 +228,7 @@ impl<'s> Turn<'s> {
     }
 
     /// Same as [`Turn::new`], for a caller that knows the store's [limits](Store::changed_limits).
+    #[inline]
     pub fn with_limits(
         store: &'s Store,
         now: Now,

@@ -1,5 +1,6 @@
-//! Entries of NOTIFY: events that a rule selects are recorded while a command runs, and appended to
-//! the rule's stream when its handler has returned.
+//! Entries of NOTIFY. A rule of NOTIFY selects keyspace events and names a stream. While a command
+//! runs, the turn records the selected events. When the handler has returned, the turn appends an
+//! entry for each event to the rule's stream.
 //!
 //! A handler may hold places of records that an append could move, so nothing is appended while it
 //! runs. The append happens before the turn unlocks a shard, and in the same frame of the log as
@@ -60,8 +61,8 @@ impl Turn<'_> {
     /// Adds a rule from a snapshot's [`FIELD`](crate::keyspace::notify::FIELD). Locks every shard.
     ///
     /// # Errors
-    /// The text has not the form of [`Store::notify_rules`](crate::Store::notify_rules), or it
-    /// names a database that does not exist.
+    /// The text does not have the form of [`Store::notify_rules`](crate::Store::notify_rules), or
+    /// it names a database that does not exist.
     pub fn restore_notify_rule(&mut self, text: &[u8]) -> Result<(), Error> {
         self.lock_all();
         self.store.restore_notify_rule(text)?;

@@ -48,7 +48,7 @@ const BATCH: usize = 32;
 
 /// Error of [`Turn::restore`]: the key exists.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the key \"{}\" is there already", .0.escape_ascii())]
+#[error("the key \"{}\" already exists", .0.escape_ascii())]
 pub struct KeyExists(pub Box<[u8]>);
 
 impl Turn<'_> {
@@ -89,7 +89,7 @@ impl Turn<'_> {
         self.restore_all(batch, replace)
     }
 
-    /// Adds the keys of `batch` and empties it. As [`Turn::restore`].
+    /// Adds the keys of `batch` and empties it. Locks every shard.
     ///
     /// # Errors
     /// Same as [`Turn::restore`].

@@ -147,7 +147,8 @@ impl Turn<'_> {
         removed
     }
 
-    /// Updates the groups of a stream with the idle times for which readers wait now.
+    /// Stores in the groups of a stream after which idle times the waiting readers claim entries
+    /// (XREADGROUP with CLAIM).
     pub(super) fn renew_claims(&mut self, number: usize, db: usize, key: &[u8]) {
         let now = self.now;
         let shard = self.shard_mut(number);

@@ -232,8 +232,8 @@ impl Turn<'_> {
         Some(firing)
     }
 
-    /// Ends what [`Turn::begin_firing`] has begun. `error` is the command's error, if the command
-    /// has run and failed.
+    /// Ends the firing that [`Turn::begin_firing`] has begun. `error` is the command's error, if
+    /// the command has run and failed.
     pub fn end_firing(&mut self, firing: Firing, error: Option<&[u8]>) {
         self.in_timer = false;
         let Firing {

@@ -77,7 +77,7 @@ impl Turn<'_> {
         waiter.set_unqueued();
     }
 
-    /// Returns whether [`Turn::serve_next`] may have something to do. O(1).
+    /// Returns whether [`Turn::serve_next`] may find a waiter to serve. O(1).
     #[inline]
     pub fn has_ready(&self) -> bool {
         !self.ready.is_empty()
@@ -88,7 +88,7 @@ impl Turn<'_> {
     /// no waiter is left that can be served.
     ///
     /// A served command may make further keys ready, so the caller repeats the call until it
-    /// returns `None`. Locks what the commands need.
+    /// returns `None`. Locks the shards that the commands need.
     pub fn serve_next(
         &mut self,
         command_of: impl Fn(&WaiterId) -> &'static Command,

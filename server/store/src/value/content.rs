@@ -17,8 +17,8 @@ use punctual_resp::Args;
 
 use super::digest::Digest;
 
-/// A removed value with more elements is dropped after the turn (one pass of a loop that holds its
-/// locks), on another thread.
+/// A removed value with more elements is not dropped at once, but after the turn, when no shard is
+/// locked ([`Discarded`](crate::Discarded)).
 pub(super) const DROPPED_MAX: usize = 1_000;
 
 /// Smallest number of elements of a table that a snapshot walks in steps.
@@ -91,7 +91,7 @@ pub trait Content {
     /// O(elements).
     fn heap_bytes(&self) -> usize;
 
-    /// Returns whether a removed value is dropped after the turn, on another thread. O(1).
+    /// Returns whether a removed value is dropped after the turn instead of at once. O(1).
     #[inline]
     fn drops_late(&self) -> bool {
         self.elements() > DROPPED_MAX

@@ -6,11 +6,11 @@
 //! a stream, because the entries of a stream have only one order, the order of their IDs.
 //!
 //! - A job is in the set of its state. A job that waits and has an expiry time is also in
-//!   `Jobs::expiring`. `Jobs::change` and [`Jobs::put`] keep both up to date.
+//!   `Jobs::expiring`. `Jobs::file` and `Jobs::unfile` keep both up to date.
 //! - *The record and the current time determine a job's state.* A waiting job becomes ready at its
-//!   due time. A lease that ends makes its job wait until [`Job::due_after`]. Neither is logged: a
-//!   replica and a replay hold the same records, and compute the same states. Removals (expiry, the
-//!   end of KEEP and UNIQUE) and dead jobs are decided and logged by the primary.
+//!   due time. A lease that ends makes its job wait until [`Job::due_after`]. These changes are not
+//!   logged: a replica and a replay hold the same records, and compute the same states. The primary
+//!   decides and logs removals (expiry, the end of KEEP and UNIQUE) and dead jobs.
 //! - Each lease has a new token, so the token of a lease that has ended matches no job.
 //! - IDs and tokens come from one sequence, which is at least the time in Unix µs, so a queue that
 //!   is deleted and created again does not repeat them.
@@ -199,8 +199,9 @@ impl Jobs {
         }
     }
 
-    /// Divides a range of Unix ms evenly into as many parts as `counts` has, and adds to each count
-    /// the number of delayed jobs that become due in its part. O(log jobs) for each part with jobs.
+    /// Divides a range of Unix ms evenly into as many parts as `counts` has elements, and adds to
+    /// each element the number of delayed jobs that become due in its part. O(log jobs) for each
+    /// part with jobs.
     pub fn spread(&self, range: Range<u64>, now: Now, counts: &mut [u64]) {
         self.sets[Set::Delayed as usize].spread(range, self.due(now), counts);
     }
@@ -220,7 +221,7 @@ impl Jobs {
         entries.map(|entry| self.get(index_of(entry)))
     }
 
-    /// Returns the due time of the job that has been ready for longest. O(priorities · log jobs).
+    /// Returns the earliest due time of the jobs in [`Set::Ready`]. O(priorities · log jobs).
     pub fn oldest_ready(&self) -> Option<u64> {
         let ready = &self.sets[Set::Ready as usize];
         let (mut oldest, mut from) = (None, Some(0));
@@ -244,7 +245,8 @@ impl Jobs {
         self.next_ready(now).is_some()
     }
 
-    /// Returns the job that the next worker gets. O(log jobs).
+    /// Returns the job that the next worker gets. O(1), and O(expired jobs + log jobs) if the first
+    /// ready job has expired.
     pub fn next_ready(&self, now: Now) -> Option<u32> {
         if self.paused {
             return None;
@@ -260,7 +262,7 @@ impl Jobs {
     }
 
     /// Returns a number that was not used before as an ID or a token. Only a queue from a forged
-    /// payload reaches [`NUMBER_MAX`], which then repeats.
+    /// payload reaches [`NUMBER_MAX`], and then gets that number again.
     fn next_number(&mut self, now: Now) -> u64 {
         let next = self.last.saturating_add(1).max(now.micros());
         self.last = next.min(NUMBER_MAX);

@@ -3,7 +3,7 @@
 //!
 //! A snapshot copies the entries. A lookup walks them, which for a few hundred short entries is
 //! faster than a table, and takes a fraction of the memory. Positions are byte offsets into
-//! [`Packed::entries`]; a change moves all later ones.
+//! [`Packed::entries`]; a change moves all later entries.
 
 use std::fmt;
 use std::ops::Range;

@@ -6,7 +6,7 @@
 //!
 //! Ground rules: blocks are filled as Redis fills its nodes (`stream-node-max-*`), because an
 //! approximate trim removes whole blocks and so shows where they end. A deleted entry is only
-//! marked in its block; a block without other entries is removed. The key of an empty stream stays.
+//! marked in its block; a block with only deleted entries is removed. An empty stream's key stays.
 //!
 //! `group` has the groups and their pending entries by ID, `timeline` has the pending entries by
 //! time, for leases. `retention` has the age limit of entries. The database arms the timer of a

@@ -92,8 +92,8 @@ impl Str {
         }
     }
 
-    /// Returns the number if INCRBYFLOAT can parse the string. O(1) for integers, otherwise as
-    /// [`Float::parse`].
+    /// Returns the number if INCRBYFLOAT can parse the string. O(1) for integers, otherwise the
+    /// time of [`Float::parse`].
     pub fn as_float(&self) -> Option<Float> {
         match self {
             Self::Int(int) => Some(Float::from(int.get())),

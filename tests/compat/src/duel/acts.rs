@@ -308,7 +308,7 @@ fn no_reply(command: &Command, failure: Option<LinkError>) -> Finding {
         ),
         command: Some(command.clone()),
         a: "at most one server replied to this command".to_owned(),
-        b: "likewise".to_owned(),
+        b: "the same: at most one server replied".to_owned(),
         keys: keys_of(command),
         probes: None,
     }

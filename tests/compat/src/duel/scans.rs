@@ -8,7 +8,7 @@ use crate::generate::Scan;
 use crate::link::Link;
 use crate::report::{Finding, show};
 
-/// An iteration with so many pages counts as endless.
+/// Maximum number of pages of an iteration. A longer iteration counts as endless.
 const PAGES_MAX: usize = 10_000;
 
 impl Duel<'_> {

@@ -58,8 +58,8 @@ impl Session {
         })
     }
 
-    /// Sends commands and a PING, in several writes if `divided`, and reads all replies up to that
-    /// of the PING.
+    /// Sends commands and a PING, in several writes if `divided`, and reads all replies up to the
+    /// PING's reply.
     pub(super) fn exchange(
         &mut self,
         draw: &mut Draw,
@@ -207,7 +207,7 @@ WAIT 1 0
 SUBSCRIBE ch0 ch1
 MULTI";
 
-/// A short-lived connection, which is closed at a time, without waiting for replies.
+/// A short-lived connection. The run closes it at the time `until` and does not read its replies.
 pub(super) struct Parked {
     _stream: TcpStream,
     pub(super) until: Instant,

@@ -93,8 +93,8 @@ pub(super) fn any(draw: &mut Draw) -> Vec<u8> {
     }
 }
 
-/// Returns an empty, very long, binary or very large word. No word is a number that makes a server
-/// allocate so much memory or return so many elements.
+/// Returns an empty, very long or binary word, or an extreme number. A server refuses such a
+/// number; it does not allocate that much memory or return that many elements.
 pub(super) fn extreme(draw: &mut Draw) -> Vec<u8> {
     match draw.between(0..=49) {
         0 => draw.big_value(),
@@ -130,8 +130,8 @@ fn unix_time(draw: &mut Draw, name: &str) -> Vec<u8> {
 
 fn integer(draw: &mut Draw, group: &str, name: &str) -> Vec<u8> {
     match name {
-        // For a negative count, SRANDMEMBER and its relatives return so many elements even from a
-        // small set.
+        // A large negative count would be wrong here: SRANDMEMBER and similar commands return as
+        // many elements as it says, even from a small set.
         "count" => draw.sample_size(),
         "db" | "destination-db" | "index1" | "index2" => draw.database(),
         "index" if group == "connection" => draw.database(),

@@ -113,8 +113,11 @@ impl Encoder<'_> {
         Ok(())
     }
 
-    /// Returns the length of the table at the top if it is an array: it is not empty, and all keys
-    /// are positive integers.
+    /// Returns the length of the table at the top if it is written as an array: it is not empty,
+    /// all keys are positive integers, and the array is not sparse.
+    ///
+    /// # Errors
+    /// Redis's message if the array is sparse and the settings refuse sparse arrays.
     fn array_len(&self, stack: &Stack<'_>) -> Result<Option<i32>, Raise> {
         let Some((max, items)) = stack.array_keys() else {
             return Ok(None);

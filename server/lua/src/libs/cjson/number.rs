@@ -23,9 +23,9 @@ pub(super) fn scan(text: &[u8]) -> Option<(f64, usize)> {
     Some((if negative { -value } else { value }, sign + len))
 }
 
-/// Scans a decimal number without exponent, whose digits form an integer of at most 2^53 and of
-/// which at most 15 are after the point. A division of two exact doubles rounds correctly (Clinger,
-/// 1990). Returns `None` for all other numbers.
+/// Scans a short decimal number: it has no exponent, its digits form an integer of at most 2^53,
+/// and at most 15 digits are after the point. A division of two exact doubles rounds correctly
+/// (Clinger, 1990). Returns `None` for all other numbers.
 fn short(text: &[u8]) -> Option<(f64, usize)> {
     const POWERS: [f64; 16] = [
         1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
@@ -73,8 +73,8 @@ fn hexadecimal(text: &[u8]) -> Option<(f64, usize)> {
     Some((f64::from_bits(value.to_bits() as u64), len))
 }
 
-/// Returns the length of digits with an optional point among them and an optional exponent, which
-/// starts with the letter `exponent`.
+/// Returns the length of the number at the beginning of `text`: digits with an optional point, and
+/// an optional exponent that starts with the letter `exponent`.
 fn extent(text: &[u8], is_digit: fn(&u8) -> bool, exponent: u8) -> Option<usize> {
     let count =
         |from: usize, is: fn(&u8) -> bool| text[from..].iter().take_while(|b| is(b)).count();

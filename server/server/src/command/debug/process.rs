@@ -13,8 +13,8 @@ use crate::node::call::Call;
 use crate::persist::{aof, save};
 use crate::world::process;
 
-/// Blocks this event loop for some seconds. It holds no lock meanwhile, so other loops can access
-/// the keyspace.
+/// Blocks this event loop for some seconds. Other loops can access the keyspace meanwhile, except
+/// shards that a transaction or script of this loop holds.
 pub(super) fn sleep(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     // As with C's `strtod`, an invalid number counts as 0.
     let seconds = std::str::from_utf8(&args[2])
@@ -62,7 +62,8 @@ pub(super) fn rewrite_config(call: &mut Call, _: Args, reply: &mut Reply) -> Res
     Ok(())
 }
 
-/// Writes the configuration and a snapshot, then runs the program again in this process.
+/// Runs the program again in this process. First writes the configuration if it has a file, and a
+/// snapshot if there are save points.
 pub(super) fn restart(call: &mut Call, args: Args, _: &mut Reply) -> Result<(), Error> {
     let delay = delay(args)?;
     if call.shared.is_program {

@@ -1,4 +1,4 @@
-//! What INFO and ROLE show of a replica's link.
+//! The replication section of INFO, and ROLE, as a replica shows them.
 
 use punctual_resp::Reply;
 

@@ -1,9 +1,9 @@
 //! The section `timers`: deadlines, lateness, timers and jobs.
 //!
-//! Ground rules: a scrape must not be felt. Timers are counted by their ranks, all shards locked,
-//! O(shards · databases · log timers). Queues of jobs are counted one by one, 4,000 in one call and
-//! one shard after the other; if there are more, the next call goes on, and the figures are those
-//! of the last whole count.
+//! Ground rules: INFO must not delay other commands noticeably, however many timers and queues
+//! exist. All shards are locked while timers are counted, in O(shards · databases · log timers).
+//! Queues of jobs are counted with one shard locked at a time, and at most 4,000 queues in one
+//! call. The next call continues the count; the figures are from the last complete count.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::observe::figures::Figure;
 const SPANS: [&str; 3] = ["minute", "hour", "day"];
 
 pub(super) fn timers(page: &mut Page<'_, '_>) {
-    // What an earlier section has locked need not be locked while queues are counted.
+    // An earlier section may have locked shards, which the count of queues must not keep locked.
     page.turn.release_whole();
     let jobs = page.shared.observed.job_figures.count(page.turn);
     page.turn.lock_all();
@@ -84,8 +84,8 @@ pub(super) fn timers(page: &mut Page<'_, '_>) {
     }
 }
 
-/// Returns the counts between powers of two, by upper bound, as in `1=5,2=1`: the difference of two
-/// tells how late expiry was between them.
+/// Returns the numbers of values between powers of two, by upper bound, as in `1=5,2=1`. The
+/// difference between two readings is the distribution of the lateness between them.
 fn by_power(late: &Histogram<u64>) -> Figure {
     let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
     for value in late.iter_recorded() {

@@ -286,7 +286,7 @@ proptest! {
             kept.map(str::to_owned).collect()
         };
         prop_assert_eq!(kept(&shown), kept(&before));
-        // As in Redis, lines of one directive may change their order; their combined meaning stays.
+        // As in Redis, lines of one directive may change their order, but not their joint meaning.
         let twice = again.rewritten(&after);
         let mut third = Config::new().unwrap();
         third.load(&twice, "twice").unwrap();

@@ -1,4 +1,4 @@
-// The page: asks the server's API, draws, and sends the commands of its buttons.
+// Code of the page: requests data from the server's API, draws it, and sends the commands of the buttons.
 //
 // Names of keys and commands come from anybody who may write to the server. They reach the document as text only: nothing here
 // sets HTML.
@@ -6,7 +6,7 @@
 
 const $ = (id) => document.getElementById(id);
 
-/** Creates an element. Properties whose name has a dash, and `role`, are attributes. */
+/** Creates an element. Properties whose name has a dash, and `scope`, are set as attributes. */
 function el(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
@@ -17,7 +17,7 @@ function el(tag, properties = {}, ...children) {
   return element;
 }
 
-// What is known, and what is chosen.
+// Data from the server, and choices of the user.
 const page = {
   state: null,
   future: null,
@@ -27,7 +27,7 @@ const page = {
   at: null,
   filters: { queues: "", timers: "" },
   password: sessionStorage.getItem("password"),
-  /** Former states of up to two minutes: what has happened since is the difference. */
+  /** States of the last two minutes. Rates and the recent lateness are differences between two states. */
   past: [],
 };
 
@@ -45,7 +45,7 @@ function short(n) {
   return count(n);
 }
 
-/** A number and its unit, of microseconds. */
+/** Returns microseconds as a number and its unit. */
 function micros(us) {
   if (us < 1e3) return [String(Math.round(us)), "µs"];
   if (us < 1e6) return [(us / 1e3).toFixed(us < 1e4 ? 1 : 0), "ms"];
@@ -76,7 +76,7 @@ const moment = (ms) => {
   return Number.isNaN(date.getTime()) ? String(ms) : date.toLocaleString("en-GB");
 };
 
-/** Names that are no text come as their bytes. */
+/** Returns a word as text. The server sends words that are not UTF-8 as hexadecimal digits. */
 const shown = (word) => (typeof word === "string" ? word : `0x${word.hex}`);
 
 function fill(element, [value, unit]) {
@@ -120,7 +120,7 @@ function fail(error) {
 }
 
 function problem(text) {
-  // An alert that is said again and again would be a nuisance.
+  // Setting the same text again would make screen readers repeat the alert.
   if ($("problem").textContent !== text) $("problem").textContent = text;
   $("problem").hidden = !text;
 }
@@ -137,7 +137,7 @@ function forget() {
   sessionStorage.removeItem("password");
 }
 
-/** Runs a command, says what it has done, and shows what has become of it. */
+/** Runs a command, reports the result, and loads the lists again. */
 async function run(words, said, button) {
   const focused = document.activeElement === button;
   button.disabled = true;
@@ -159,7 +159,7 @@ async function run(words, said, button) {
   await Promise.all([loadQueues(), loadTimers(), loadFuture()]).catch(fail);
 }
 
-/** While this lasts, a successful poll does not remove the problem of an action. */
+/** Time until which a successful poll does not remove the error message of an action. */
 let holdProblem = 0;
 
 // ---- The server's numbers and the lateness ----
@@ -168,7 +168,7 @@ async function loadState() {
   const state = await ask("api/state");
   state.at = performance.now();
   const last = page.past.at(-1);
-  // Counts that shrink have been reset, or the server has started anew. (Commands on their way make small differences.)
+  // Smaller counts mean that they were reset, or that the server was restarted. Commands in flight cause small differences.
   if (last && (state.commands < last.commands - 1000 || state.lateness.count < last.lateness.count)) page.past = [];
   page.past.push(state);
   while (page.past.length > 2 && page.past[0].at < state.at - 120_000) page.past.shift();
@@ -214,7 +214,7 @@ function drawState() {
 
 function trace(rates, now) {
   const top = Math.max(1, ...rates.map(([, rate]) => rate));
-  // Two minutes, or half a minute as long as there is no more.
+  // The trace covers the time since the first rate: at least half a minute and at most two minutes.
   const width = Math.max(30_000, Math.min(120_000, now - (rates[0]?.[0] ?? now)));
   const points = rates.map(([at, rate]) => [240 - (now - at) / width * 240, 43 - Math.max(0, rate) / top * 41]);
   $("trace").setAttribute("viewBox", "0 0 240 44");
@@ -224,7 +224,7 @@ function trace(rates, now) {
   $("trace").querySelector("polygon").setAttribute("points", points.length ? `${first},44 ${line} 240,44` : "");
 }
 
-/** Lateness of the last minute: the difference of two histograms. */
+/** Returns the lateness of the last minute, which is the difference of two histograms. */
 function newLateness() {
   const { state, past } = page;
   const before = past.findLast((one) => one.at <= state.at - 60_000) ?? past[0];
@@ -255,7 +255,7 @@ function drawLateness() {
   chart.setAttribute("aria-label", empty ? note :
     `${some(late.count, "deadline", "deadlines")}, half of them at most ${micros(late.p50_us).join(" ")} late, 99 % at most ` +
     `${micros(late.p99_us).join(" ")}, all at most ${micros(late.max_us).join(" ")}.`);
-  // A bar for each half octave, from 16 µs to at least 16 ms.
+  // There is one bar for each half octave, from 16 µs to at least 16 ms.
   const slot = (us) => Math.ceil(Math.log2(Math.max(16, us - 1)) * 2) - 8;
   const slots = Math.max(20, ...late.buckets.map(([top]) => slot(top))) + 1;
   const sums = new Array(slots).fill(0);
@@ -266,7 +266,7 @@ function drawLateness() {
     const bar = el("i", { className: n ? "some" : "none" });
     bar.style.height = `${n / most * 100}%`;
     const [from, to] = [2 ** ((i + 7) / 2), 2 ** ((i + 8) / 2)];
-    // The promise is a millisecond.
+    // The server promises a lateness of at most a millisecond. Bars above it have another colour.
     return el("div", { className: from < 1000 ? "bar" : "bar over", title: `${i ? micros(from).join(" ") : "0"} to ${micros(to).join(" ")}: ${count(n)}` }, bar);
   }));
   const marks = [100, 1e3, 1e4, 1e5, 1e6, 1e7].map((us) => [us, (Math.log2(us) * 2 - 7) / slots]).filter(([, x]) => x < 0.98);
@@ -293,7 +293,7 @@ async function loadFuture() {
   }
 }
 
-/** The next round number: 1, 2, 4, 5 or 10 times a power of ten. */
+/** Returns the next round number: 1, 2, 4, 5 or 10 times a power of ten. */
 function round(n) {
   const power = 10 ** Math.floor(Math.log10(Math.max(1, n)));
   return [1, 2, 4, 5, 10].find((factor) => factor * power >= n) * power;
@@ -359,7 +359,7 @@ function between(i) {
   return `${clock(from_ms + i * step_ms)} to ${clock(from_ms + (i + 1) * step_ms)}`;
 }
 
-/** Shows the numbers of a bar, or of none. */
+/** Shows the numbers of bar `i`, or hides them if `i` is null. */
 function point(i) {
   const chart = $("future");
   const [bars, tip] = [chart.querySelector(".bars"), chart.querySelector(".tip")];
@@ -378,7 +378,7 @@ function point(i) {
 
 // ---- Queues and timers ----
 
-/** A filter without wildcards finds names that contain it. */
+/** Returns the pattern of a filter. A filter without wildcards matches all names that contain it. */
 function pattern(kind) {
   const text = page.filters[kind];
   return text === "" || /[*?[\\]/.test(text) ? text : `*${text}*`;
@@ -391,7 +391,7 @@ function act(label, words, said, extra = {}) {
   const button = el("button", { type: "button", textContent: label, ...extra });
   button.addEventListener("click", () => {
     if (extra.className === "danger" && !button.classList.contains("sure")) {
-      // A second click within a few seconds means it.
+      // The command runs only after a second click within a few seconds.
       button.classList.add("sure");
       button.textContent = "Really?";
       done("Press it again if you mean it.");
@@ -406,7 +406,7 @@ function act(label, words, said, extra = {}) {
   return button;
 }
 
-/** Replaces the rows that have changed, so that the focus stays where it is. */
+/** Replaces only the cells that have changed, so that the focus stays where it is. */
 function rows(table, list, write) {
   const body = table.tBodies[0];
   const before = new Map([...body.rows].map((row) => [row.dataset.key, row]));
@@ -418,7 +418,7 @@ function rows(table, list, write) {
     if (!old) return made;
     [...made.cells].forEach((now, i) => {
       const was = old.cells[i];
-      // A button that waits for its second click, or for the server, stays.
+      // A cell stays while one of its buttons waits for the second click or for the server.
       if (now.outerHTML === was.outerHTML || was.querySelector(".sure, :disabled")) return;
       const at = [...was.children].indexOf(document.activeElement);
       was.replaceWith(now);
@@ -442,7 +442,7 @@ function note(kind, list, limit, none, example) {
 
 const figure = (n, className = "") => el("td", { className: `n ${n ? className : "zero"}`, textContent: count(n) });
 
-/** Shows an error of the server where the list would be. */
+/** Loads a list. If the server answers with an error, shows the error in place of the list. */
 async function load(kind) {
   try {
     return await listed(kind);
@@ -519,7 +519,7 @@ async function loadTimers() {
 
 // ---- Running ----
 
-/** Loads again and again while the page is visible. */
+/** Calls `load` every `ms` milliseconds while the page is visible. Returns a function that calls `load` now. */
 function every(ms, load) {
   let running = false;
   const turn = async () => {
@@ -533,7 +533,7 @@ function every(ms, load) {
   return turn;
 }
 
-/** What needs the state waits until there is one. */
+/** Returns a loader that does nothing before the first state has arrived. */
 const known = (load) => async () => (page.state === null ? undefined : load());
 const loads = [every(1000, loadState), every(2000, known(loadQueues)), every(2000, known(loadTimers)), every(5000, known(loadFuture))];
 

@@ -9,7 +9,8 @@ use memchr::memmem;
 use punctual_rdb::Source;
 use punctual_resp::{Args, OwnedArgs};
 
-/// Maximum number of bytes after a torn command that are searched for complete commands.
+/// Maximum number of bytes, from the start of a torn command, that are searched for complete
+/// commands.
 const SEARCHED_MAX: usize = 64 << 20;
 /// Maximum number of digits of a length.
 const DIGITS_MAX: usize = 10;
@@ -72,7 +73,7 @@ impl<S: Source> Commands<S> {
         }
     }
 
-    /// Returns the offset after the last command.
+    /// Returns the offset after the last command or `#` line.
     pub(super) fn offset(&self) -> u64 {
         self.offset
     }
@@ -117,9 +118,9 @@ impl<S: Source> Commands<S> {
         }
     }
 
-    /// Handles a file that ends within a command. If complete commands follow the start of this
-    /// command up to the end of the file, the length in the command is damaged. Then the result is
-    /// an error, because cutting the file there would lose the commands that follow.
+    /// Handles a file that ends within a command. If the bytes of this command contain complete
+    /// commands up to the end of the file, a length in this command is damaged. Then the result is
+    /// an error, because a cut at this command would lose the commands after it.
     fn torn(&mut self, left: u64) -> Result<Next, Failure<S::Error>> {
         let want = usize::try_from(left).unwrap_or(usize::MAX);
         let want = want.min(SEARCHED_MAX);
@@ -142,7 +143,8 @@ impl<S: Source> Commands<S> {
     }
 }
 
-/// Returns whether the bytes are complete commands. Only the last command may be torn.
+/// Returns whether the bytes are commands. The last command may be torn; the others are complete,
+/// and there is at least one.
 fn begins_commands(mut bytes: &[u8], args: &mut OwnedArgs) -> bool {
     let mut commands = 0;
     while !bytes.is_empty() {

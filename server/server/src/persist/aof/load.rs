@@ -1,10 +1,10 @@
 //! Loading of an append-only file into the keyspace.
 //!
 //! The commands run through the dispatcher at an instant at which no key is due
-//! ([`Now::replaying`](punctual_store::Now)); the log itself contains the expiries as DEL. Errors
-//! of scripts in old files are part of their result; every other error stops the load. The load
-//! changes nothing on disk, except that it cuts off the torn end of the last file after everything
-//! before it has run.
+//! ([`Now::replaying`](punctual_store::Now)), because the file contains the expiries as DEL. A
+//! script that fails has run the commands before its error, so its failure does not stop the load;
+//! every other error does. The load changes nothing on disk, except that it cuts off the torn end
+//! of the last file after everything before the torn end has run.
 
 use std::io::{self, Read, Seek as _, SeekFrom};
 use std::path::PathBuf;

@@ -5,8 +5,8 @@
 //! in the log at which the writer continues in the next file. So the base and the new file fit
 //! together, and no change is buffered. The manifest names the new incremental file while it is
 //! empty, after the previous one is synced. It names the new base when the base is complete, synced
-//! and renamed. Only then the old files are removed. So the files of the manifest are complete at
-//! every moment of a power cut. If a rewrite fails, the old base and all incremental files remain.
+//! and renamed. Only then the old files are removed. So a power cut at any moment leaves a manifest
+//! whose files are complete. If a rewrite fails, the old base and all incremental files remain.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -116,7 +116,9 @@ pub(crate) fn begin(shared: &Arc<Shared>, turn: &mut Turn) -> Result<(), Rewrite
             Snapshot::abandon_all(turn);
             let error = SaveError::Thread(error).into();
             ended(shared, phase, shared.world.stopwatch(), 0, &Err(error));
-            Err(RewriteError::NewFile("no thread".to_owned()))
+            Err(RewriteError::NewFile(
+                "its thread can't be started".to_owned(),
+            ))
         }
     }
 }

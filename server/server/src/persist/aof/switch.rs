@@ -25,7 +25,8 @@ use crate::persist::aof::syncers;
 use crate::persist::aof::writer::Writer;
 
 impl Shared {
-    /// Makes replies wait for the append-only file if it is on, and not if it is off or starting.
+    /// Makes replies wait for the append-only file if its phase is `On`. In the phases `Off` and
+    /// `Starting`, replies do not wait.
     pub(crate) fn update_holds(&self, turn: &mut Turn) {
         turn.lock_all();
         let on = self.durability.aof.phase() == Phase::On;

@@ -3,12 +3,12 @@
 //! The first thread, `punctual-aof`, writes. With `everysec` a helper syncs, so a slow device does
 //! not delay writes. With `always`, replies wait for syncs, and [`HELPERS`] more threads take part:
 //! each takes the changes from the log, writes them under the lock of the [`Writer`], and syncs
-//! with the lock released. Syncs that overlap complete together on most devices, so no reply waits
-//! for a sync that began just before its write.
+//! with the lock released. Syncs of several threads overlap, and most devices complete them
+//! together. So a reply does not wait for the end of an earlier sync before its own sync begins.
 //!
 //! Each thread syncs through a file descriptor of its own, which it opens again after a failure.
-//! The kernel reports an error once to each descriptor. So no thread takes a sync of lost bytes for
-//! a success because another thread has received the error.
+//! The kernel reports an error once to each descriptor. So each thread learns of lost bytes, even
+//! if another thread has already received the error.
 //!
 //! Replies wait for these threads, so a panic in one of them stops the server.
 
@@ -40,7 +40,7 @@ pub(super) fn run(shared: &Arc<Shared>, mut writer: Writer) {
     let writer = Mutex::new(writer);
     std::thread::scope(|scope| {
         let mut helpers = Helpers::default();
-        let _stop = StopOnPanic(Arc::clone(shared));
+        let _stop = StopOnPanic(shared);
         let mut thread = Syncer::new(shared, &writer);
         let mut helping = false;
         loop {
@@ -116,7 +116,7 @@ fn start_helpers<'scope>(
 /// `everysec`.
 fn help(shared: &Arc<Shared>, writer: &Mutex<Writer>) {
     slice::shorten();
-    let _stop = StopOnPanic(Arc::clone(shared));
+    let _stop = StopOnPanic(shared);
     let mut thread = Syncer::new(shared, writer);
     loop {
         let always = shared.settings().append_sync == AppendSync::Always;

@@ -29,7 +29,7 @@ use crate::node::gate::Reason;
 use crate::node::order::Order;
 use crate::world::Moment;
 
-/// Interval of the checks of a due sync that must not begin during a rewrite.
+/// Check interval of a due sync that `no-appendfsync-on-rewrite` postpones.
 const PAUSE_CHECK: Duration = Duration::from_millis(2);
 /// Interval of syncs with `everysec`.
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
@@ -45,11 +45,14 @@ const BUFFERS_KEPT: usize = 32 << 20;
 enum Step {
     /// Bytes to write, and the position in the log after them.
     Write(Vec<u8>, u64),
+    /// Continue in the next incremental file, and send the result to the rewrite.
     NextFile(Sender<Result<(), String>>),
+    /// Sync the file and end: the file is detached from the log.
     Close,
 }
 
 struct Failure {
+    /// Description of the operation, for the log.
     what: &'static str,
     error: io::Error,
     /// Bytes that were written before the failure may be lost.
@@ -59,6 +62,7 @@ struct Failure {
 /// Action that the caller of [`Writer::write_queued`] must take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
+    /// None: the file stays open.
     Open,
     /// Sync the written bytes, with the lock released.
     Sync,
@@ -68,12 +72,15 @@ pub(super) enum Outcome {
     Closed,
 }
 
-/// State of the sync with `everysec`.
+/// State of the sync that a helper runs aside from the writes, with `everysec`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Aside {
+    /// No sync is requested.
     #[default]
     None,
+    /// The first thread has requested a sync.
     Wanted,
+    /// A thread runs the sync.
     Running,
 }
 
@@ -89,7 +96,9 @@ struct Written {
 /// State of the file at the start of a sync, which becomes durable if the sync succeeds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Covered {
+    /// Position in the log after the last written byte.
     position: u64,
+    /// Length of the file.
     file_bytes: u64,
     /// See [`Writer::epoch`].
     epoch: u64,
@@ -107,9 +116,10 @@ pub(super) struct Writer {
     pub(super) aside: Aside,
     /// The thread `punctual-aof`; the others are helpers.
     pub(super) first: Option<Thread>,
-    /// Length of the file at its last successful sync.
+    /// Length of the file at its last successful sync. The whole length while no durability is
+    /// promised: with `appendfsync no`, and while a rewrite postpones syncs.
     good_bytes: u64,
-    /// Writes after `good_bytes`. Empty with `appendfsync no`, which promises no durability.
+    /// Writes after `good_bytes`.
     kept: VecDeque<Written>,
     queue: VecDeque<Step>,
     /// Position in the log after the last written byte.
@@ -223,7 +233,7 @@ impl Writer {
     pub(super) fn write_queued(&mut self, settings: &Settings) -> Outcome {
         let closes = matches!(self.queue.back(), Some(Step::Close));
         if closes {
-            // No attempt follows a close, so its failure must be in the log.
+            // No attempt follows a close, so a failure is logged even within `LOG_INTERVAL`.
             self.logged_at = None;
         }
         if self
@@ -379,8 +389,8 @@ impl Writer {
                 Step::NextFile(done) => match self.sync() {
                     Ok(()) => self.next_file(settings, &done),
                     Err(failure) if policy == AppendSync::No => {
-                        // `appendfsync no` promises no sync. The rewrite fails; its receiver may be
-                        // gone.
+                        // `appendfsync no` promises no sync, so the writer continues in this file.
+                        // The rewrite fails. It may have ended, so sending may fail.
                         let _ = done.send(Err(failure.error.to_string()));
                     }
                     Err(failure) => {
@@ -435,7 +445,7 @@ impl Writer {
     fn timestamp(&mut self) -> Option<Vec<u8>> {
         let second = self.shared.clock.now().read_ms() / 1000;
         let changed = std::mem::replace(&mut self.last_timestamp, second) != second;
-        changed.then(|| timestamp(second))
+        changed.then(|| format!("#TS:{second}\r\n").into_bytes())
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
@@ -529,13 +539,8 @@ impl Writer {
         let aof = &shared.durability.aof;
         if self.logged_at.is_none_or(|at| now - at >= LOG_INTERVAL) {
             self.logged_at = Some(now);
-            log::warning!(
-                shared.logger,
-                "{} {}: {}",
-                failure.what,
-                self.file.path.display(),
-                failure.error
-            );
+            let path = self.file.path.display();
+            log::warning!(shared.logger, "{} {path}: {}", failure.what, failure.error);
         }
         self.retry_at = Some(now + RETRY);
         self.loses_writes |= failure.loses_writes;
@@ -549,7 +554,7 @@ impl Writer {
             aof.set_failing(true);
             shared.gate.set(Reason::FailedFile, true);
         }
-        // The gate is closed first, so that no write passes between the two.
+        // The gate is closed first, so that no write passes between the two steps.
         shared.durability.changelog.set_failing(true);
         shared.order_all(|| Order::SyncFailed);
     }
@@ -569,16 +574,10 @@ impl Writer {
     }
 }
 
-/// Returns the `#TS:` line for a Unix time in seconds, for `aof-timestamp-enabled`.
-pub(super) fn timestamp(second: u64) -> Vec<u8> {
-    format!("#TS:{second}\r\n").into_bytes()
-}
-
 fn failed_sync(error: io::Error) -> Failure {
     Failure {
-        what: "Fail to fsync the AOF file",
-        error,
         loses_writes: true,
+        ..failure("Fail to fsync the AOF file")(error)
     }
 }
 
@@ -593,8 +592,8 @@ fn failure(what: &'static str) -> impl FnOnce(io::Error) -> Failure {
 /// Returns the text of an error as Redis shows it, without the error number.
 fn reason(error: &io::Error) -> String {
     let text = error.to_string();
-    match text.find(" (os error") {
-        Some(at) => text[..at].to_owned(),
-        None => text,
-    }
+    text.split(" (os error")
+        .next()
+        .unwrap_or_default()
+        .to_owned()
 }

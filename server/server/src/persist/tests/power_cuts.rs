@@ -1,5 +1,6 @@
-//! Power cuts at every moment of saves and of the append-only file. After a cut, a server finds the
-//! state after a number of complete writes, and no write that was acknowledged as durable is lost.
+//! Power cuts at every moment of saves and of the append-only file. A server that starts after a
+//! cut has the state after some number of complete writes (a transaction is one write), and no
+//! write that was acknowledged as durable is lost.
 //!
 //! A server runs with files that record every operation
 //! ([`recorder`](crate::world::disk::recorder)). For each of many cuts, a second server starts with
@@ -28,7 +29,7 @@ use crate::world::disk::recorder::{Device, Log, Mark, Recorder, Remains};
 const CUTS: u64 = 120;
 /// Number of keys that plain writes use.
 const KEYS: u64 = 25;
-/// Every write whose number is a multiple of this is a FLUSHALL.
+/// Each write whose number is a multiple of this number is a FLUSHALL.
 const FLUSH_EVERY: u64 = 97;
 
 /// The keys and values of a keyspace.
@@ -88,7 +89,7 @@ fn found(server: &Server) -> State {
 /// A server on recorded files, with a client.
 struct Story {
     recorder: Recorder,
-    /// Numbers of the writes that are sent and durable.
+    /// Number of writes that are sent, and number of writes that are durable.
     mark: Mark,
     client: Wire,
     /// Whether every acknowledged write is durable.
@@ -198,8 +199,9 @@ impl Cuts<'_> {
         }
     }
 
-    /// Starts a server with the contents of a device. Returns `None` if the server refuses files
-    /// that are damaged in a way that a journal does not cause; the error must name the file.
+    /// Starts a server with the contents of a device. Returns `None` if the server refuses the
+    /// files. It may do so only after a cut of [`Device::AnyOrder`], and the error must name the
+    /// file.
     fn start(
         &mut self,
         remains: &Remains,

@@ -25,6 +25,7 @@ pub(crate) struct Loaded {
     pub(crate) engine: Option<Box<Engine>>,
     /// The registry's libraries at the last check.
     libraries: Arc<Libraries>,
+    /// The registry's version at the last check.
     version: u64,
     /// Generator behind `math.random`, which survives the interpreter. As in Redis, functions and
     /// scripts share it.
@@ -220,6 +221,7 @@ struct Loading<'l> {
     /// The log; `None` if the library's messages were logged before.
     logger: Option<&'l Logger>,
     world: World,
+    /// Time at which the load fails; `None` without a limit.
     end: Option<Moment>,
 }
 

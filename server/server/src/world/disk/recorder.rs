@@ -23,7 +23,8 @@ type FileId = usize;
 pub(crate) struct Mark {
     /// Number of writes that the client has sent.
     pub(crate) sent: u64,
-    /// Number of those writes that must survive a power cut from this instant on.
+    /// Number of these writes, from the first on, that must survive a power cut from this instant
+    /// on.
     pub(crate) durable: u64,
 }
 
@@ -59,18 +60,20 @@ enum Op {
     CreateFolder {
         path: PathBuf,
     },
+    /// A sync of a folder's names. It covers the operations before position `covers` of the log.
     SyncFolder {
         path: PathBuf,
         covers: usize,
     },
+    /// A change of the state of the client's writes.
     Mark(Mark),
 }
 
 /// The way in which a device loses writes that were not synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Device {
-    /// Keeps the first of each file's unsynced writes, and the first of the unsynced changes of
-    /// names, as a file system with a journal does.
+    /// Keeps each file's unsynced writes up to a random one, and the unsynced changes of names up
+    /// to a random one, as a file system with a journal does.
     InOrder,
     /// Keeps any of the unsynced writes and changes of names, whole or in part. Lost bytes read as
     /// zeros.
@@ -83,6 +86,7 @@ pub(crate) struct Log {
     ops: Vec<Op>,
     /// The file that each name refers to, as the running server sees it.
     names: BTreeMap<PathBuf, FileId>,
+    /// Number of files that were ever created.
     files: usize,
     /// Number of operations at the start of the log that created the initial files.
     initial: usize,

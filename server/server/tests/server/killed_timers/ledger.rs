@@ -109,7 +109,7 @@ impl Ledger {
         assert_eq!(text(5), n.to_string(), "the payload");
         let job = self.jobs.get_mut(&n).expect("it was sent");
         let last = &mut job.tokens[usize::from(queue == "grave")];
-        assert_ne!(token, *last, "job {n}: a token is given once");
+        assert_ne!(token, *last, "job {n}: two leases have the same token");
         let old = (*last > 0 && token > *last).then_some(*last);
         *last = token.max(*last);
         if let Some(ended) = job.ended {
@@ -182,7 +182,7 @@ pub(super) fn check_jobs(c: &mut Wire, ledger: &mut Ledger) {
         let existing = found.iter().zip(["q", "grave"]);
         let mut existing = existing.filter(|(job, _)| job.as_slice().is_some());
         let (first, second) = (existing.next(), existing.next());
-        assert!(second.is_none(), "job {n} is there twice: {found:?}");
+        assert!(second.is_none(), "job {n} exists twice: {found:?}");
         let text = |job: &Value| {
             String::from_utf8_lossy(entry(job, "state").as_bytes().unwrap()).into_owned()
         };

@@ -1,7 +1,7 @@
-"""Everyday use of redis-py: everyday.py PORT PROTOCOL [CA CERTIFICATE KEY]. Fails with a traceback.
+"""Tests everyday use of redis-py: everyday.py PORT PROTOCOL [CA CERTIFICATE KEY].
 
-With files of certificates the connections are encrypted, the server is verified, and the clients
-show their certificate.
+With CA, CERTIFICATE and KEY, connections use TLS: the clients verify the server and send their own
+certificate.
 """
 
 import sys

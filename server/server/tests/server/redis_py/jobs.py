@@ -1,6 +1,6 @@
-"""Workers of `punctual.jobs` on a server: `jobs.py PORT MODULE`, with the file of the module.
+"""Tests the workers of `punctual.jobs` on a server: `jobs.py PORT MODULE`; MODULE is its file.
 
-The module is loaded from its file, because the package itself needs its extension.
+The script loads the module from this file, because the package needs the compiled extension.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ def add_some(queue):
     assert mails.add("again", id="a") is None
     assert mails.add("fails", id="b", retry=1, backoff=(0.01, 0.02), jitter=50, priority=2) == "b"
     assert mails.add("later", id="c", delay=0.05, keep=60) == "c"
-    # Longer than its lease: it is renewed.
+    # The job runs for longer than its lease, which the worker renews.
     assert mails.add("long", id="d", priority=1, retry=0) == "d"
 
 
@@ -64,7 +64,7 @@ def handle(job):
     if job.id == "d":
         time.sleep(0.7)
     if len(seen) == 5:
-        # As a supervisor does; the job that runs is done first.
+        # Supervisors send SIGTERM. The worker finishes the running job first.
         os.kill(os.getpid(), signal.SIGTERM)
 
 
@@ -77,7 +77,7 @@ def work():
 work()
 check("mails", seen)
 
-# Several threads, stopped from another one.
+# A worker with several threads, which the main thread stops.
 for n in range(100):
     jobs.Queue(client(), "many").add(str(n))
 done, lock = set(), threading.Lock()
@@ -123,7 +123,7 @@ async def main():
 asyncio.run(main())
 check("amails", seen)
 
-# A function may ask for another time.
+# RetryError sets the delay, but a job without retries is dead nevertheless.
 jobs.Queue(client(), "waits").add("x", id="w", retry=0)
 
 
@@ -141,7 +141,7 @@ def calls(command):
     return client().info("commandstats")[f"cmdstat_job|{command}"]["calls"]
 
 
-# Jobs that are taken at once run at once, and are acknowledged at once.
+# One JOB TAKE takes five jobs, which run at the same time.
 together, before = threading.Barrier(5), calls("take")
 with client().pipeline() as pipe:
     for n in range(5):
@@ -152,7 +152,7 @@ worker.run()
 assert calls("take") == before + 1
 assert info("batch")["leased"] == 0
 
-# A job that does not end in time is given up, and what becomes of it later is nobody's business.
+# After `grace` seconds, the worker fails the attempt of a running job, and ignores its result.
 jobs.Queue(client(), "stuck").add("x", id="s", retry=0)
 go_on = threading.Event()
 worker = jobs.Worker(client(), ["stuck"], lambda job: (worker.stop(), go_on.wait(30)), grace=0.05)
@@ -183,7 +183,7 @@ async def abatch():
     assert calls("take") == before + 1
     assert info("abatch")["leased"] == 0
 
-    # Also one that is cancelled gives its jobs up.
+    # A worker that is stopped or cancelled fails the attempts of its running jobs.
     for name, cancelled in (("s", False), ("t", True)):
         jobs.Queue(client(), "astuck").add("x", id=name, retry=0)
         began = asyncio.Event()
@@ -204,7 +204,7 @@ async def abatch():
 
 asyncio.run(abatch())
 
-# What the server refuses ends the worker.
+# An error of the server ends the worker.
 client().set("text", "x")
 try:
     jobs.Worker(client(), ["text"], print, threads=2).run()

@@ -1,7 +1,7 @@
-"""Runs the programs of docs/jobs.md: the task of Celery, if Celery is here, and the same as a job.
+"""Runs the Python programs of docs/jobs.md: the Celery task, if Celery is installed, and the job.
 
-Arguments: the port of a server with a virtual clock, docs/jobs.md, the module `jobs` of the Python
-package, a folder where Celery may be.
+Arguments: the port of a server with a virtual clock, the path of docs/jobs.md, the path of the
+module `punctual.jobs`, and a folder in which Celery may be installed.
 """
 
 import os
@@ -16,7 +16,7 @@ from pathlib import Path
 import redis
 
 PATIENCE = 60
-# Refuses the first mail.
+# A module `mail` whose first mail fails.
 MAIL = """
 import os
 
@@ -43,7 +43,7 @@ client = redis.Redis(port=int(port), decode_responses=True)
 
 def count(name):
     info = client.execute_command("JOB", "INFO", "celery")
-    # A map in RESP3.
+    # INFO is a map in RESP3, and a list of names and values in RESP2.
     return info[name] if isinstance(info, dict) else info[info.index(name) + 1]
 
 
@@ -60,7 +60,7 @@ def start(folder, program):
 
 with tempfile.TemporaryDirectory() as name:
     folder = Path(name)
-    # Runs the task and its retries at once.
+    # With this setting, Celery runs the task and its retries without a worker.
     eager = before.replace("remind.apply", "app.conf.task_always_eager = True\nremind.apply")
     assert eager != before
     sys.path.append(packages)
@@ -88,7 +88,7 @@ with tempfile.TemporaryDirectory() as name:
         assert (folder / "mails").read_text() == "ann ann "
     finally:
         worker.send_signal(signal.SIGTERM)
-    # The server's clock ends the wait for a job.
+    # The worker waits in JOB TAKE, whose timeout follows the server's virtual clock.
     until(lambda: client.execute_command("CLOCK", "ADVANCE", 1000) and worker.poll() is not None)
     assert worker.returncode == 0
 print("ok")

@@ -60,8 +60,8 @@ impl Width {
         }
     }
 
-    /// Returns `number`, adjusted to `overflow` if it does not fit, or `None` for an overflow with
-    /// FAIL.
+    /// Returns `number` if it fits. Otherwise wraps or limits it as `overflow` says, or returns
+    /// `None` with FAIL.
     fn fit(self, number: i128, overflow: Overflow) -> Option<i64> {
         let (min, max) = self.limits();
         if (min..=max).contains(&number) {
@@ -74,8 +74,8 @@ impl Width {
         }
     }
 
-    /// Returns the operand of SET with SAT as Redis computes it. If the difference between the
-    /// largest number and a negative operand overflows 64 bits, Redis sets the largest number.
+    /// Returns the operand of SET as Redis computes it. If the difference between the largest
+    /// number and a negative operand overflows 64 bits, Redis sets the largest number with SAT.
     fn as_redis_saturates(self, number: i64, overflow: Overflow) -> i64 {
         let max = i64::MAX >> (64 - self.bits);
         let too_far = self.bits < 64 && max.checked_sub(number).is_none();
@@ -244,8 +244,8 @@ pub(super) fn bitfield(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(),
     if changes > 0 {
         commit_bits(cx, key, changes);
     } else if longer {
-        // The string grew for numbers that did not fit. Redis does not replicate these zeros, so
-        // the strings of its replicas then differ.
+        // The string grew by zeros, and then no number fitted. Redis does not replicate these
+        // zeros, so its replicas have a shorter string.
         cx.commit_silently(key, 0);
     }
     Ok(())

@@ -84,7 +84,7 @@ impl Operation {
 struct Sources {
     operation: Operation,
     first: Vec<u8>,
-    /// Result for the added strings; DIFF, DIFF1 and ANDOR leave the first string out.
+    /// Combination of the added strings. For DIFF, DIFF1 and ANDOR, the first string is left out.
     all: Vec<u8>,
     /// Bits that more than one string has, for ONE.
     twice: Vec<u8>,

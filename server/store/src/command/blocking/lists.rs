@@ -65,8 +65,8 @@ pub(super) fn brpoplpush(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(
     move_or_wait(cx, &moved, (End::Tail, End::Head), until, reply)
 }
 
-/// Runs `moved`, the form of the command that does not block (LMOVE or RPOPLPUSH), or waits for an
-/// element of its source.
+/// Moves an element, or waits for an element in the source list. `moved` is the command's form that
+/// does not block (LMOVE or RPOPLPUSH), which is the effect.
 fn move_or_wait(
     cx: &mut Cx,
     moved: &[&[u8]],

@@ -125,7 +125,7 @@ impl BlockedClients {
     /// time in ms, and the number and reply of each client that this served.
     fn next(&mut self) -> (u64, String) {
         let next = self.fixture.with_turn(|turn| turn.next_deadline());
-        let next = next.expect("something is due some time");
+        let next = next.expect("the keyspace has a deadline");
         let now = self.fixture.now.read_ms();
         self.fixture.advance(next.saturating_sub(now));
         (next, self.expire())
@@ -340,7 +340,7 @@ fn readers_of_streams_wait_for_entries_after_their_id() {
         assert_eq!(
             blocked.run_all(&["XADD s 6-0 f v", "XDEL s 5-0"]),
             format!("$3 6-0, :1, 0: {}, 2: {}", entry(6), entry(6)),
-            "`$` was 5-0, and 7-0 has not come"
+            "`$` was 5-0, and no entry is after 7-0"
         );
         assert_eq!(blocked.run("XADD s 7-0 f v"), "$3 7-0");
         assert_eq!(
@@ -413,7 +413,7 @@ fn a_blocked_reader_gets_an_entry_when_its_lease_ends() {
         assert_eq!(
             blocked.run("XADD s 3-0 f v"),
             format!("$3 3-0, 3: {}", entry(3)),
-            "the reader waits on for new entries"
+            "the reader still waits for new entries"
         );
         assert_eq!(blocked.fixture.store.waiting_keys(), 0);
     }
@@ -430,8 +430,8 @@ fn a_lapsed_entry_waits_for_a_reader_and_fires_once() {
     blocked.run("XREADGROUP GROUP g x STREAMS s >");
     assert_eq!(blocked.next(), (1_000_500, String::new()));
     let none = blocked.fixture.with_turn(|turn| turn.next_deadline());
-    assert_eq!(none, None, "nobody is told twice");
-    // XCLAIM with a time in the past makes the entry due for a reader that waits already.
+    assert_eq!(none, None, "the entry wakes readers once");
+    // XCLAIM with a time in the past makes the entry due for a reader that is already waiting.
     blocked.run("XCLAIM s g x 0 1-0");
     blocked.block("XREADGROUP GROUP g a BLOCK 0 STREAMS s >");
     blocked.run("XCLAIM s g x 0 1-0 IDLE 9999");

@@ -38,14 +38,14 @@ impl Span {
         (self.min..=self.max).contains(&degrees)
     }
 
-    /// Returns the number of the part that contains `degrees`, of `2^steps` equal parts. The upper
-    /// end of the span is in the part after the last one.
+    /// Divides the span into `2^steps` equal parts. Returns the number of the part that contains
+    /// `degrees`. The upper end of the span is in the part after the last one.
     fn part(self, degrees: f64, steps: u32) -> u32 {
         let share = (degrees - self.min) / (self.max - self.min);
         (share * (1_u64 << steps) as f64) as u32
     }
 
-    /// Returns the range of one of `2^steps` parts.
+    /// Returns the range of one of the `2^steps` parts.
     fn of_part(self, part: u32, steps: u32) -> Self {
         let edge = |part: u32| {
             self.min + f64::from(part) / (1_u64 << steps) as f64 * (self.max - self.min)
@@ -102,8 +102,8 @@ impl Point {
     }
 }
 
-/// Converts a score to the bits of a cell. A score that belongs to no point is converted as by a
-/// cast to `uint64_t` on x86, which Redis uses.
+/// Converts a score to the bits of a cell. A score that belongs to no point has the result of
+/// Redis's cast to `uint64_t` on x86.
 fn bits_of(score: f64) -> u64 {
     const HALF: f64 = (1_u64 << 63) as f64;
     match score {

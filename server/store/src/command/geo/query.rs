@@ -41,7 +41,7 @@ impl Form {
         matches!(self, Self::Search | Self::SearchStore)
     }
 
-    /// Returns true if STORE and STOREDIST take a key.
+    /// Returns true if the command has the options `STORE key` and `STOREDIST key`.
     fn takes_store_key(self) -> bool {
         matches!(
             self,
@@ -68,7 +68,7 @@ pub(super) struct Target<'a> {
 /// A search with its options, parsed from the arguments.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Query<'a> {
-    /// Shape; `None` for a search around a member if the key does not exist.
+    /// Shape; `None` for a search around a member of a missing key.
     pub(super) shape: Option<Shape>,
     pub(super) with_distance: bool,
     pub(super) with_hash: bool,
@@ -76,19 +76,19 @@ pub(super) struct Query<'a> {
     pub(super) order: Option<Order>,
     /// Maximum number of results; 0 means no maximum.
     pub(super) count: usize,
-    /// Returns the first matches instead of the nearest ones.
+    /// ANY: the search returns the first matches that it finds, and not the nearest matches.
     pub(super) any: bool,
     pub(super) target: Option<Target<'a>>,
 }
 
-/// Centre of a search; `None` for a member of a missing key.
+/// Centre of a search. A member has no point if the key does not exist.
 #[derive(Clone, Copy, Debug)]
 enum Centre {
     Member(Option<Point>),
     Point(Point),
 }
 
-/// Extent, and the unit in metres.
+/// Size of the shape, and the length of its unit in metres.
 type Reach = (Extent, f64);
 
 impl<'a> Query<'a> {

@@ -132,8 +132,8 @@ impl Shape {
             reach *= 2.0;
             steps += 1;
         }
-        // Two halvings fewer ensure that the cells cover the shape; near the poles, where meridians
-        // converge, one or two more.
+        // With two halvings fewer, the cells cover the shape. Meridians converge near the poles, so
+        // a shape there needs one or two halvings fewer still.
         steps -= 2;
         let latitude = self.centre.latitude.abs();
         if latitude > 66.0 {
@@ -158,7 +158,7 @@ impl Shape {
             latitude,
         } = self.centre;
         let height = degrees(half_height / EARTH_RADIUS_M);
-        // The widest latitude is the shape's edge nearest to the pole.
+        // The shape spans the most degrees of longitude at its edge nearest to the pole.
         let widest = if latitude < 0.0 {
             latitude - height
         } else {

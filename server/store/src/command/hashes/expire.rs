@@ -18,6 +18,7 @@ use crate::value::hash::Hash;
 /// Latest deadline of a field, in unix ms.
 const DEADLINE_MAX_MS: i64 = (1 << 46) - 1;
 
+// Outcomes for a field, as numbers of the reply.
 const NO_FIELD: i64 = -2;
 const NO_DEADLINE: i64 = -1;
 const REFUSED: i64 = 0;

@@ -183,7 +183,7 @@ pub(super) fn hgetex(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
             Ttl::Remove if deadline == NEVER => continue,
             Ttl::Remove => db.set_field_deadline(id, name, None),
             Ttl::Until(at) => db.set_field_deadline(id, name, Some(at)),
-            // `end` removes the fields, because the arguments may name a field twice.
+            // The arguments may name a field twice, so `end` removes the fields after the loop.
             Ttl::Past => {}
         }
         changed.push(name);
@@ -254,7 +254,7 @@ pub(super) fn hsetex(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
             end(cx, (place, id), key, options.ttl, names(), 0);
         }
         Ttl::Past => end(cx, (place, id), key, options.ttl, names(), 0),
-        // A replay of HSET removes the deadlines.
+        // A replay of HSET removes the deadlines, so other effects restore them.
         Ttl::Keep if cx.is_logged() => {
             for name in names() {
                 let field = cx.db_at(place).hash_at(id).get(name);
@@ -272,7 +272,7 @@ pub(super) fn hsetex(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
 }
 
 /// Ends a change of deadlines: removes the fields if the deadline has passed, commits, and adds the
-/// effect. `count` is the number of changes that are not counted yet.
+/// effect. `count` is the number of changes that no commit has counted yet.
 fn end<'a>(
     cx: &mut Cx,
     (place, id): (Place, Id),

@@ -76,7 +76,7 @@ pub(super) fn hrandfield(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(
     let start = reply.len();
     open(reply, wanted as usize, with_values);
     for _ in 0..wanted {
-        // The candidates are not due, because the time does not change during the command.
+        // `one` returns a field each time, because no field becomes due during the command.
         if let Some(entry) = candidates.one(random) {
             write_entry(reply, entry, with_values);
         }
@@ -94,7 +94,7 @@ fn open(reply: &mut Reply, len: usize, with_values: bool) {
     }
 }
 
-/// Writes a field; with its value, it is an array of its own in RESP3.
+/// Writes a field, and its value if `with_values`. In RESP3, field and value are an array.
 fn write_entry(reply: &mut Reply, entry: Entry<'_>, with_values: bool) {
     if !with_values {
         return reply_element(reply, entry.name);
@@ -125,7 +125,7 @@ impl<'h> Candidates<'h> {
         }
     }
 
-    /// Returns a random field of a table that is not due.
+    /// Returns a random field that is not due.
     fn pick(table: &Table, now: Now, random: &mut SmallRng) -> Option<u32> {
         let is_live = |id: &u32| !now.is_due(table.field(*id).deadline());
         let picks = (0..PICKS_MAX).filter_map(|_| table.at_random(below(random)));

@@ -69,7 +69,7 @@ pub(super) fn hexists(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), 
     Ok(())
 }
 
-/// Counts due fields only if more are due than the budget allows to expire, as DBSIZE does with
+/// Expires due fields within a budget, and then counts all remaining fields, as DBSIZE does with
 /// keys.
 pub(super) fn hlen(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     cx.expire_before_count(&args[1]);

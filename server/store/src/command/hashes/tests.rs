@@ -17,7 +17,7 @@ fn check(fixture: &mut Fixture, lines: &[(&str, &str)]) {
     }
 }
 
-/// Counts the fields with timers in all databases.
+/// Counts the fields with a deadline in all databases.
 fn timers(fixture: &Fixture) -> usize {
     let mut sink = Silent;
     let mut turn = Turn::new(&fixture.store, fixture.now, &mut sink, Classes::none());

@@ -141,7 +141,7 @@ pub(super) fn estimate(string: &[u8]) -> Result<u64, Error> {
     Ok(cardinality(&histogram))
 }
 
-/// Union of several sketches: each register is the maximum of theirs.
+/// Union of several sketches: each register is the maximum of the sketches' registers.
 pub(crate) struct Union(Box<[u8; REGISTERS]>);
 
 impl Union {

@@ -22,7 +22,7 @@ const VALUE_MAX: u8 = 32;
 const VALUES_MAX: usize = 4;
 /// Maximum number of empty registers in a run of one byte.
 const SHORT_MAX: usize = 64;
-/// Number of runs that may be joined after a change, starting at the run before it.
+/// Number of steps in which a change joins runs, from the run before the changed run on.
 const JOIN_SCAN: usize = 5;
 
 /// Runs of an empty sketch.
@@ -86,7 +86,7 @@ impl Runs {
     }
 }
 
-/// Iterator over the runs and their first registers, which ends at the first invalid run.
+/// Iterator over the runs, each with its first register. Ends at the first invalid run.
 struct Walk<'a> {
     bytes: &'a [u8],
     register: usize,
@@ -126,7 +126,7 @@ pub(super) fn each(bytes: &[u8], mut visit: impl FnMut(usize, Run)) -> Result<()
 /// Counts the registers with each value. O(length).
 ///
 /// # Errors
-/// As [`each`].
+/// The errors of [`each`].
 pub(super) fn histogram(bytes: &[u8]) -> Result<Histogram, Error> {
     let mut tally = [0; 64];
     each(bytes, |_, run| {
@@ -138,7 +138,7 @@ pub(super) fn histogram(bytes: &[u8]) -> Result<Histogram, Error> {
 /// Raises each register of `all` to at least the register in `bytes`. O(length).
 ///
 /// # Errors
-/// As [`each`].
+/// The errors of [`each`].
 pub(super) fn raise_all(bytes: &[u8], all: &mut [u8; REGISTERS]) -> Result<(), Error> {
     each(bytes, |first, run| {
         if run.value > 0 {
@@ -169,7 +169,6 @@ pub(super) fn text(bytes: &[u8]) -> String {
 pub(super) enum Raised {
     /// The register already held the value or a greater one.
     Same,
-    /// The register changed.
     Changed,
     /// Runs cannot hold the value, or would exceed the maximum size: the sketch must become dense
     /// first.
@@ -193,8 +192,8 @@ impl Cursor {
 }
 
 /// Raises register `index` to at least `value`, unless the string would grow beyond `bytes_max`.
-/// The search starts at `from`, which then moves to a start for greater indices, valid until
-/// another change. O(length after `from`).
+/// The search starts at `from`. Moves `from` to a run at which the search for a greater index may
+/// start; it is valid until the next change. O(length after `from`).
 ///
 /// # Errors
 /// If the runs end before the register.
@@ -243,7 +242,7 @@ pub(super) fn raise(
     Ok(Raised::Changed)
 }
 
-/// Joins runs with the same value among the first few after `at`.
+/// Joins adjacent runs with the same value, in [`JOIN_SCAN`] steps from position `at` on.
 fn join(string: &mut Vec<u8>, mut at: usize) {
     for _ in 0..JOIN_SCAN {
         let Some(run) = string.get(at..).and_then(Run::first) else {

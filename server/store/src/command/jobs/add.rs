@@ -2,8 +2,8 @@
 //!
 //! The ID of a job is taken while the job exists, in any state. JOB ADD with a taken ID adds
 //! nothing and replies nil, as SET with NX does. UNIQUE without ID makes the ID a digest of the
-//! payload, so that a second job with the same payload is refused. A job with UNIQUE keeps its ID
-//! for that time, also after its acknowledgement.
+//! payload, so that a second job with the same payload is refused. The ID of a job with UNIQUE
+//! stays taken for the time of UNIQUE, even after the job is acknowledged.
 
 use punctual_resp::{Args, Reply};
 use rand::RngExt as _;
@@ -32,7 +32,7 @@ struct Options<'a> {
     details: Details<'a>,
 }
 
-/// Parses a number of ms, at least `least`.
+/// Parses a time in ms, which must be `least` or more.
 pub(super) fn millis(arg: &[u8], least: u64) -> Result<u64, Error> {
     let ms = u64::try_from(int(arg)?).ok();
     ms.filter(|ms| (least..=TIME_MAX).contains(ms))
@@ -125,7 +125,7 @@ impl<'a> Options<'a> {
 
     fn due_ms(&self, now: Now) -> u64 {
         match self.due {
-            // The earliest due time, which a job without a delay gets as well.
+            // DELAY 0 is the same as no delay: the job is due now.
             None | Some((0, true)) => now.read_ms(),
             Some((ms, true)) => now.base_ms().saturating_add(ms).min(TIME_MAX),
             Some((at, false)) => at,
@@ -157,7 +157,7 @@ pub(super) fn add(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Erro
             reply.null();
             return Ok(());
         }
-        // The job is over, but was beyond the budget of due jobs that a command processes.
+        // The job's time is over. `queue` has not removed the job, because too many jobs were due.
         cx.edit::<Jobs>(place, record)?.remove(index);
         cx.effect(&[b"JOB", b"DEL", key, id]);
     }

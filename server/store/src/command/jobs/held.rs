@@ -1,7 +1,8 @@
 //! JOB ACK, NACK and TOUCH, with which a worker reports on the jobs that it has leased.
 //!
-//! The commands skip a job if its token is not the worker's: the lease has ended, and another
-//! worker may have leased the job. The reply is the number of jobs that were not skipped.
+//! The arguments name each job by its ID and the token of the lease. The commands skip a job whose
+//! token is another one: the worker's lease has ended, and another worker may have leased the job.
+//! The reply is the number of jobs that were not skipped.
 
 use punctual_resp::decimal::parse_u64;
 use punctual_resp::{Args, Reply};
@@ -21,8 +22,8 @@ use crate::value::jobs::{Details, Jobs, State, TIME_MAX};
 type Pair<'a> = (&'a [u8], u64, &'a [u8]);
 type Pairs<'a> = SmallVec<[Pair<'a>; 4]>;
 
-/// Parses pairs of IDs and tokens, up to an argument in `words` or the end. Returns the pairs and
-/// the position after them.
+/// Parses pairs of IDs and tokens, up to the first option in `words` or the last argument. Returns
+/// the pairs and the position after them.
 fn pairs<'a>(args: Args<'a>, words: &[&str]) -> Result<(Pairs<'a>, usize), Error> {
     let (mut pairs, mut at) = (Pairs::new(), 3);
     while at < args.len() && (at == 3 || !words.iter().any(|word| is(&args[at], word))) {
@@ -62,7 +63,8 @@ pub(super) fn ack(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Erro
             }
             until = keep_until.max(details.unique_ms);
         }
-        // Jobs are never due in a replay. The log has JOB ACK only for jobs that were not kept.
+        // Nothing is due in a replay. The log has JOB ACK only for jobs that were not kept, so a
+        // replay removes the job.
         if until == 0 || now.is_due(until) || replays {
             jobs.finish(index);
             finished.push(*pair);
@@ -71,7 +73,7 @@ pub(super) fn ack(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Erro
         let mut job = jobs.get(index).clone();
         (job.state, job.at, job.token) = (State::Done, until, 0);
         if keep_until == 0 {
-            // UNIQUE keeps the job only for its ID.
+            // UNIQUE without KEEP: only the ID is still needed.
             job.set_details(&Details::new(pair.0, b""));
         }
         kept.push(jobs.put(job));
@@ -84,7 +86,7 @@ pub(super) fn ack(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Erro
             words.extend(finished.iter().flat_map(|pair| [pair.0, pair.2]));
             cx.effect(&words);
         }
-        // Removed leases need no new timer: an early timer does no harm.
+        // A removed job leaves the queue's timer too early at worst, which does no harm.
         if !kept.is_empty() {
             cx.rearm(place, record);
         }

@@ -14,11 +14,11 @@ use crate::value::keyed::Element as _;
 
 /// Maximum number of jobs that JOB RANGE returns, which takes some milliseconds under the lock.
 const RANGE_MAX: usize = 100_000;
-/// Maximum number of queues, and of buckets in them, that JOB COUNT visits.
+/// Maximum sum of the queues that JOB COUNT visits and of the buckets that it visits in them.
 const COUNT_VISITS_MAX: usize = 100_000;
 /// Maximum number of queues that JOB QUEUES visits.
 const QUEUES_MAX: usize = 10_000;
-/// Default of JOB QUEUES' COUNT.
+/// Default of COUNT in JOB QUEUES.
 const QUEUES_DEFAULT: usize = 100;
 
 pub(super) fn get(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
@@ -152,7 +152,7 @@ pub(crate) fn write_info(reply: &mut Reply, name: Option<&[u8]>, jobs: &Jobs, no
     }
 }
 
-/// Writes the reply of JOB COUNT for the queues of a database for which `may_read` returns true.
+/// Writes the reply of JOB COUNT. Counts the jobs of the queues for which `may_read` returns true.
 ///
 /// # Errors
 /// Errors of the arguments, and an error if the command would visit more than `COUNT_VISITS_MAX`

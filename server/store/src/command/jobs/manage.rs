@@ -95,7 +95,7 @@ pub(super) fn revive(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
     let mut revived = 0;
     for index in indexes {
         let jobs = cx.edit::<Jobs>(place, record)?;
-        // The arguments may have the same ID twice.
+        // The arguments may name an ID twice, so the job may be revived already.
         if !jobs.is_in(index, Set::Dead) {
             continue;
         }

@@ -32,6 +32,7 @@ struct Job {
     /// Waiting time in ms after the first attempt, which doubles up to four times this value.
     backoff: u64,
     keep: u64,
+    /// The job has the dead-letter queue `grave`.
     to_grave: bool,
 }
 
@@ -405,7 +406,8 @@ impl Run {
         let mut promoted = Fixture::sharded(2);
         promoted.now = self.fixture.now;
         promoted.load(&file);
-        // No timer of the copy has fired yet: a lease may have ended, and then a waiting time.
+        // No timer of the copy has fired yet. A job's lease may have ended, and then its waiting
+        // time.
         for _ in 0..3 {
             promoted.expire();
         }
@@ -423,7 +425,7 @@ impl Run {
         }
     }
 
-    /// Takes and acknowledges until nothing is left.
+    /// Takes and acknowledges jobs until no job is left.
     fn drain(&mut self) {
         self.step(&Step::Pause(false));
         for _ in 0..100 {

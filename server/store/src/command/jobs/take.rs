@@ -62,7 +62,7 @@ pub(super) fn take(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Err
     let mut taken: SmallVec<[Taken<'_>; 4]> = SmallVec::new();
     for (key, place, record) in queues {
         let (first, mut timed) = (taken.len(), true);
-        // Views the queue before it edits: an edit makes a running snapshot copy the queue.
+        // Looks for a job before the edit, because an edit makes a running snapshot copy the queue.
         while taken.len() < count
             && let Some(index) = cx.view::<Jobs>(place, record)?.next_ready(now)
         {

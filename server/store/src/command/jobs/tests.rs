@@ -278,7 +278,7 @@ fn jobs_expire_and_are_kept() {
     assert_eq!(field(&mut f, "JOB GET q b", "payload"), "b");
     f.jump(1_001_100);
     assert_eq!(counts(&mut f, "q"), "0 0 0 0 0");
-    // A job whose TTL ends during its lease ends with the lease.
+    // A job whose TTL ends during its lease is removed when the lease ends.
     f.run("JOB ADD q d ID d TTL 100 LEASE 200");
     f.run("JOB TAKE q");
     f.jump(1_001_299);
@@ -297,7 +297,10 @@ fn workers_cannot_take_jobs_of_a_paused_queue() {
     assert_eq!(f.run("JOB TAKE q"), NIL);
     assert_eq!(field(&mut f, "JOB INFO q", "paused"), "1");
     f.run("JOB ADD r b");
-    assert!(f.run("JOB TAKE q r").contains("$1 r"), "another queue does");
+    assert!(
+        f.run("JOB TAKE q r").contains("$1 r"),
+        "the queue r is not paused"
+    );
     assert_eq!(f.run("JOB RESUME q"), ":1");
     assert!(f.run("JOB TAKE q r").contains("$1 q"));
 }

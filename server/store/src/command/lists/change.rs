@@ -61,7 +61,8 @@ pub(super) fn lrem(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Err
         Ok(count) => count,
     };
     let piece = piece_size(cx);
-    // Edits without a search before, which would double the time: usually an element matches.
+    // Edits the list at once, because usually an element matches. A search first would double the
+    // time.
     let removed = cx
         .edit::<List>(place, id)?
         .remove(text, from, count_max, piece);

@@ -58,7 +58,8 @@ struct Search {
     from: End,
     /// Position of the first match to return; 1 is the first match.
     rank: u64,
-    /// COUNT: the maximum number of matches; 0 means all. Without COUNT the reply is no array.
+    /// COUNT: the maximum number of matches; 0 means all. `None` without COUNT: the reply is then
+    /// one index instead of an array.
     count: Option<usize>,
     /// MAXLEN: the maximum number of elements to compare.
     len_max: usize,

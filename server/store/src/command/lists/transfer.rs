@@ -107,13 +107,13 @@ pub(crate) struct Movem {
     count: usize,
     /// EXACTLY: a list with fewer than `count` elements stays unchanged.
     exactly: bool,
-    /// BULK: the elements keep their order. With OBO they move one by one.
+    /// BULK: the elements keep their order. False for OBO: the elements move one by one.
     bulk: bool,
 }
 
 impl Movem {
-    /// Parses the ends of the lists, and from position `at` on COUNT or EXACTLY. Without these, one
-    /// element moves.
+    /// Parses the ends of the lists, and the options at position `at`: `COUNT n` or `EXACTLY n`,
+    /// and then BULK or OBO. Without options, one element moves.
     ///
     /// # Errors
     /// [`Error::Syntax`], or LMPOP's error for a number that is not positive.
@@ -210,9 +210,9 @@ impl Movem {
     }
 }
 
-/// Adds a pop and pushes as effects, because a redis-server has no LMOVEM. `all_stay` says that all
-/// elements move within one list. Then the pushes come first and the pop takes the other end, so
-/// the list never becomes empty and keeps its deadline.
+/// Adds a pop and pushes as effects, because not every redis-server has LMOVEM. `all_stay` is true
+/// if all elements of a list move within the list. Then the pushes come first and the pop takes the
+/// other end, so the list never becomes empty and keeps its deadline.
 fn log_moves(
     cx: &mut Cx,
     (source, from): (&[u8], End),

@@ -97,8 +97,8 @@ fn a_rule_chooses_events_keys_and_values() {
             "8 event expired key job:2 omitted 7",
         ]
     );
-    // The events are `new` of the set, and three times `new` and `set` of strings. `new` of the
-    // stream s is no event, because s is the stream of a rule.
+    // The rule `new` has copied `new` of the set, and `new` and `set` of three strings. It does not
+    // copy `new` of the stream s, because s is the stream of a rule.
     assert_eq!(f.run("XLEN n"), ":7");
     f.run("SET copied x");
     let dump = f.run("DUMP copied");
@@ -224,7 +224,11 @@ fn a_rename_may_replace_the_stream_of_a_rule() {
         f.run("XADD other 5-1 f v");
         assert_eq!(f.run("RENAME other s"), "+OK");
         assert_eq!(f.run("DBSIZE"), ":1");
-        assert_eq!(f.run("XLEN s"), ":2", "what was in it, and rename_from");
+        assert_eq!(
+            f.run("XLEN s"),
+            ":2",
+            "the entry 5-1, and the event rename_from"
+        );
         let keys: usize = (0..shards)
             .map(|n| {
                 f.with_turn(|turn| {

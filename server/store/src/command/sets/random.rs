@@ -114,8 +114,8 @@ pub(super) fn srandmember(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<
     Ok(())
 }
 
-/// Writes `count` members, each drawn from the whole set. Redis has no limit; here the reply has at
-/// most `longest` bytes.
+/// Writes `count` members, each drawn from the whole set. Redis has no limit. Here a reply of more
+/// than `longest` bytes is an error.
 fn reply_with_repeats(
     set: &Set,
     count: u64,

@@ -17,7 +17,7 @@ pub(super) struct Options<'a> {
     /// LIMIT: the first element and the number of elements. A negative number means all elements.
     limit: (i64, i64),
     by: Option<Pattern<'a>>,
-    /// The BY pattern has no asterisk, so the elements are not sorted.
+    /// The BY pattern has no asterisk, so the elements keep their order (see [`Options::order`]).
     pub(super) constant: bool,
     pub(super) get: SmallVec<[Pattern<'a>; 2]>,
     pub(super) store: Option<&'a [u8]>,

@@ -2,8 +2,8 @@
 //!
 //! IDMP and IDMPAUTO make an addition idempotent: a stream adds a message of a producer once. The
 //! effect of such an addition keeps the option and names the entry's ID, as in Redis 8.6. A
-//! duplicate only increments a counter, and its effect is the command itself with `*`, with which a
-//! replay adds no entry.
+//! duplicate only increments a counter. Its effect is the client's command, with `*` as the ID. A
+//! replay of this command adds no entry.
 
 use std::borrow::Cow;
 
@@ -87,19 +87,19 @@ pub(super) fn xadd(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Err
     if trimmed.count > 0 {
         cx.commit(key, Classes::STREAM, "xtrim", 0);
     }
-    let by_length = options.trims_by_what_it_reached();
-    if cx.is_logged() && (retained || by_length || options.new_id != NewId::Exactly(new_id)) {
+    let exact_trim = options.needs_exact_trim();
+    if cx.is_logged() && (retained || exact_trim || options.new_id != NewId::Exactly(new_id)) {
         let text = new_id.text();
         let mut buffer = itoa::Buffer::new();
         let mut words: SmallVec<[&[u8]; 16]> = SmallVec::from_slice(&[&args[0], key]);
-        if by_length && options.trim.is_some() && !trimmed.one_by_one() {
+        if exact_trim && options.trim.is_some() && !trimmed.one_by_one() {
             words.extend([&b"MAXLEN"[..], b"=", buffer.format(len).as_bytes()]);
         }
-        if let Some(message) = options.idempotent.filter(|_| by_length) {
+        if let Some(message) = options.idempotent.filter(|_| exact_trim) {
             words.extend(message.words(args).iter());
         }
-        if !by_length {
-            // The options have the same meaning at a replay.
+        if !exact_trim {
+            // A replay of the command's own options has the same result.
             words.extend(args.take(options.end - 1).skip(2).iter());
         }
         words.push(&text);
@@ -141,7 +141,8 @@ fn count_duplicate(
     Ok(before.is_some())
 }
 
-/// XCFGSET: changes the settings of idempotent additions. Other settings clear the messages.
+/// XCFGSET: changes the settings of idempotent additions. If a setting differs from its old value,
+/// the stream forgets all messages.
 pub(super) fn xcfgset(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let (mut duration, mut size) = (None, None);
     let mut options = args.skip(2);
@@ -261,7 +262,7 @@ pub(super) fn xtrim(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Er
     let len = stream.len();
     if trimmed.count > 0 {
         cx.commit(key, Classes::STREAM, "xtrim", trimmed.count);
-        if options.trims_by_what_it_reached() && cx.is_logged() {
+        if options.needs_exact_trim() && cx.is_logged() {
             if !trimmed.one_by_one() {
                 let mut buffer = itoa::Buffer::new();
                 let len = buffer.format(len).as_bytes();

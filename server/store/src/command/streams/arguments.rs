@@ -71,7 +71,7 @@ pub(super) enum NewId {
     Now,
     /// `ms-*`: the next ID in this millisecond.
     In(u64),
-    /// An explicit ID.
+    /// `ms-seq`, or `ms` for the sequence number 0.
     Exactly(Id),
 }
 
@@ -244,9 +244,9 @@ impl Options {
         Ok(options)
     }
 
-    /// Returns whether the effect needs an exact trim instead of the command's own options: an
+    /// Returns whether the effect has an exact trim in place of the command's own options. An
     /// approximate trim depends on the stream's blocks, and Redis 7 has no options for references.
-    pub(super) fn trims_by_what_it_reached(&self) -> bool {
+    pub(super) fn needs_exact_trim(&self) -> bool {
         self.references.is_some() || self.trim.is_some_and(|trim| trim.approximate)
     }
 

@@ -155,7 +155,7 @@ impl<'a> Claimer<'a> {
         Ok(number)
     }
 
-    /// Claims an entry and replies with it. Returns false if it is not claimed.
+    /// Claims an entry and replies with it. Returns false if the entry cannot be claimed.
     fn claim(&mut self, cx: &mut Cx, id: Id, reply: &mut Reply) -> Result<bool, Error> {
         let stream = cx.edit::<Stream>(self.place, self.record)?;
         let exists = stream.contains(id);
@@ -205,7 +205,7 @@ impl<'a> Claimer<'a> {
         Ok(true)
     }
 
-    /// Commits the claims and adds their effects. `moved` says that LASTID has changed the group.
+    /// Commits the claims and adds their effects. `moved` is true if LASTID has changed the group.
     fn commit(&self, cx: &mut Cx, moved: bool) -> Result<(), Error> {
         let (key, group) = (self.args.at(1), self.args.at(2));
         let changes = self.claimed.len() + self.gone.len();

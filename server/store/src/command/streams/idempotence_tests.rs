@@ -34,7 +34,7 @@ fn a_message_is_added_once_for_each_producer() {
         "$9 1000001-1"
     );
     assert_eq!(kept(&mut f, "s"), ":100:100:2:3:3:1");
-    // A duplicate is found after its entry was deleted.
+    // A duplicate is found even if the first message's entry was deleted.
     f.run("XDEL s 1000000-0");
     assert_eq!(f.run("XADD s IDMP p a * f 1"), first);
     // A name may look like an ID or an option.
@@ -165,7 +165,7 @@ fn messages_are_forgotten_by_age_and_number() {
     assert_ne!(
         f.run("XADD s IDMP p a * f v"),
         all[0],
-        "the third has replaced it"
+        "IDMP-MAXSIZE is 2, so c has replaced a"
     );
     f.advance(9_999);
     assert_eq!(f.run("XADD s IDMP p c * f v"), all[2]);
@@ -173,7 +173,7 @@ fn messages_are_forgotten_by_age_and_number() {
     assert_ne!(
         f.run("XADD s IDMP p c * f v"),
         all[2],
-        "it is over, whether it was dropped or not"
+        "the duration has ended, although the timer has not removed c"
     );
     f.expire();
     assert_eq!(kept(&mut f, "s"), ":10:2:1:1:6:2");

@@ -1,7 +1,7 @@
-//! XGROUP SETLEASE, which Redis does not have: sets a group's *lease*, the time in which a consumer
-//! must acknowledge an entry that it was delivered.
+//! XGROUP SETLEASE, which Redis does not have: sets a group's *lease*, the time within which a
+//! consumer must acknowledge an entry after its delivery.
 //!
-//! A lease begins at the last delivery of an entry, so a new lease also holds for entries that are
+//! A lease begins at the last delivery of an entry, so a new lease also applies to entries that are
 //! already pending. When the lease of an entry ends, the next XREADGROUP with `>` delivers the
 //! entry again (`redeliver`). After MAXDELIVERIES deliveries, the server moves the entry to the
 //! dead-letter stream instead (`crate::turn::streams`).

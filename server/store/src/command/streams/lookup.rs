@@ -22,7 +22,8 @@ impl Cx<'_, '_> {
         Ok(())
     }
 
-    /// Finds a stream to read, as `Cx::read`. Returns it with the first ID that is not hidden.
+    /// Finds a stream to read, as `Cx::read` does. Returns the stream, and the first ID that is not
+    /// hidden.
     ///
     /// # Errors
     /// [`Error::WrongType`] if the value has another type.
@@ -37,7 +38,7 @@ impl Cx<'_, '_> {
         Ok(Some((stream, stream.floor(now).unwrap_or(Id::MIN))))
     }
 
-    /// Finds a stream to change, as `Cx::seek_as`.
+    /// Finds a stream to change, as `Cx::seek_as` does.
     ///
     /// # Errors
     /// [`Error::WrongType`] if the value has another type.

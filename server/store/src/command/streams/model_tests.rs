@@ -233,7 +233,7 @@ impl Run {
         );
     }
 
-    /// Reads and acknowledges until nothing is left.
+    /// Reads and acknowledges entries until no entry is left.
     fn drain(&mut self) {
         while self.model.read < self.model.added || !self.model.held.is_empty() {
             self.fixture.advance(LEASE_MS);
@@ -258,7 +258,7 @@ impl Run {
         all.sort_unstable();
         assert!(
             all.into_iter().eq(1..=self.model.added),
-            "each entry ends once"
+            "each entry is acknowledged or moved once"
         );
         assert!(self.fixture.run("XPENDING s g").starts_with("*4 :0 "));
         assert_eq!(

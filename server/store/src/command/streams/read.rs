@@ -1,8 +1,8 @@
 //! XREAD and XREADGROUP.
 //!
 //! Both commands look up all keys before they change a stream. If no stream has entries, the client
-//! may wait, and its command runs again when a key has changed. The wait replaces `$` by the
-//! stream's last ID at its start.
+//! may wait, and its command runs again when a key has changed. When the wait begins, an explicit
+//! ID replaces `$` or `+` in the command.
 
 use std::ops::Range;
 
@@ -73,7 +73,7 @@ pub(super) fn xread(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Er
     if ready.is_empty() {
         return wait(cx, args, &options, &sources, reply);
     }
-    // Each ready stream has at least one entry, so MAXCOUNT also limits their number.
+    // Each ready stream has at least one entry, so MAXCOUNT also limits the number of streams.
     ready.truncate(options.max_count);
     let mut left = options.max_count;
     let mut failed = Ok(());
@@ -272,7 +272,7 @@ fn sources<'a>(cx: &mut Cx, args: Args<'a>, options: &Options<'_>) -> Result<Sou
                 ));
             }
             _ => match id(from)? {
-                // Redis takes the greatest ID for `>`.
+                // Redis treats the greatest ID like `>`.
                 Id::MAX if options.group.is_some() => From::Unread,
                 after => From::After(after),
             },
@@ -283,7 +283,7 @@ fn sources<'a>(cx: &mut Cx, args: Args<'a>, options: &Options<'_>) -> Result<Sou
     Ok(sources)
 }
 
-/// Counts the second look-up that Redis makes of each key, in the hits and misses.
+/// Counts a hit or a miss for each key again, because Redis looks up each key twice.
 fn recount(cx: &mut Cx, sources: &[Source<'_>]) {
     for source in sources {
         match source.found {
@@ -477,8 +477,8 @@ impl Reader<'_, '_, '_> {
         Ok(taken + ids.len())
     }
 
-    /// Returns whether the group has a timeline, without which no lease can have ended. O(log
-    /// groups).
+    /// Returns whether the group has a timeline (its pending entries by time). Without a timeline,
+    /// no lease can have ended. O(log groups).
     fn has_timeline(&mut self, place: Place, record: RecordId) -> Result<bool, Error> {
         let group = self.cx.view::<Stream>(place, record)?.group(self.group);
         Ok(group.is_some_and(|group| group.timeline().is_some()))

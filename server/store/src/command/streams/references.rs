@@ -153,7 +153,7 @@ pub(super) fn xackdel(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), 
             }
             removed.acknowledge(name, *id);
             *outcome = match removed.delete(stream, *id, references) {
-                // The entry was deleted before, and the acknowledgement counts.
+                // The entry was deleted before. The reply counts the acknowledgement.
                 UNKNOWN => DELETED,
                 outcome => outcome,
             };
@@ -283,12 +283,13 @@ fn nobody(group: &mut Group, now_ms: u64) -> u32 {
         .unwrap_or_else(|| group.add_consumer(NOBODY, now_ms))
 }
 
-/// The removals of a trim, of XADD or XTRIM.
+/// The removals of a trim by XADD or XTRIM.
 #[derive(Default)]
 pub(super) struct Trimmed {
     /// Number of removed entries.
     pub(super) count: u64,
-    /// The entries, if ACKED selected them one by one, and the references that DELREF removed.
+    /// The removed entries, if ACKED selected them one by one, and the references that DELREF
+    /// removed.
     removed: Removed,
 }
 

@@ -61,7 +61,7 @@ fn xackdel_acknowledges_and_deletes() {
     assert_eq!(
         f.run("XACKDEL s b IDS 1 2-0"),
         "*1 :1",
-        "it was deleted before"
+        "the entry was deleted before"
     );
     assert_eq!(f.run("XACKDEL s a DELREF IDS 1 3-0"), "*1 :1");
     assert_eq!(pending(&mut f, "b"), "");

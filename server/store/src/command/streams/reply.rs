@@ -54,8 +54,8 @@ pub(super) fn reply_entries<'s>(
 pub(super) struct Deferred;
 
 impl Deferred {
-    /// Writes an array. `write` writes the members and returns their number. If it is `expected`,
-    /// the header needs no correction.
+    /// Writes an array. `write` writes the members and returns their number. If the number is
+    /// `expected`, the header needs no correction.
     pub(super) fn array(
         reply: &mut Reply,
         expected: usize,
@@ -84,8 +84,8 @@ impl Deferred {
     }
 }
 
-/// The error of a command whose group does not exist: NOGROUP and the parts of `about` in a row,
-/// which are Redis's words and the names.
+/// The error of a command whose group does not exist. Its text is NOGROUP and the joined parts of
+/// `about`: Redis's words, and the names.
 pub(super) fn no_group(about: &[&[u8]]) -> Error {
     let mut text = b"NOGROUP ".to_vec();
     about

@@ -1,8 +1,8 @@
 //! XRETAIN, which Redis does not have: sets the maximum age and the maximum number of a stream's
 //! entries.
 //!
-//! The command itself is the effect of MAXAGE. A redis-server does not have the command. Its copy
-//! of the stream follows by the effects of each trim.
+//! The effect of XRETAIN is the command itself. A redis-server that is a replica does not know the
+//! command. It removes the same entries, because each trim has effects of its own.
 
 use punctual_resp::{Args, Reply};
 

@@ -101,7 +101,8 @@ fn streams_with_groups_survive_snapshots_and_dumps() {
             "XINFO STREAM none FULL",
             "XRANGE s - +",
         ]
-        // Files of Redis 7.0 lack `active-time`; a load sets it to `seen-time`.
+        // Snapshots have streams in the form of Redis 7.0, which lacks `active-time`. A load sets
+        // it to `seen-time`.
         .map(|line| {
             fixture
                 .run(line)

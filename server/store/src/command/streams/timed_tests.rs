@@ -179,7 +179,7 @@ fn lapsed_entries_come_before_new_ones_and_count() {
         ids(&f.run("XREADGROUP GROUP g b COUNT 2 STREAMS s >")),
         ["2-0", "3-0"]
     );
-    // NOACK is for new entries.
+    // NOACK applies only to new entries.
     f.advance(1000);
     assert_eq!(
         ids(&f.run("XREADGROUP GROUP g b NOACK STREAMS s >")),
@@ -231,13 +231,17 @@ fn an_entry_moves_to_the_dead_letter_stream_after_its_last_delivery() {
          $15 origin-consumer $1 b $17 origin-deliveries $1 2"
     );
     assert_eq!(f.events(), "xgroup-createconsumer s, new dead, xadd dead");
-    assert_eq!(f.run("XACK s g 1-0"), ":0", "it is not pending any more");
+    assert_eq!(
+        f.run("XACK s g 1-0"),
+        ":0",
+        "the entry is no longer pending"
+    );
     assert_eq!(f.run("XLEN s"), ":3", "the entry stays in its stream");
     assert_eq!(f.stats.dead_letters, 1);
 }
 
 #[test]
-fn a_dead_letter_key_of_another_type_loses_nothing() {
+fn a_dead_letter_key_of_another_type_loses_no_entry() {
     let mut f = leased("1000 MAXDELIVERIES 1 DEADLETTER dead");
     f.run("SET dead text");
     f.run("XREADGROUP GROUP g a STREAMS s >");
@@ -378,7 +382,7 @@ fn claim_takes_idle_entries_before_new_ones() {
     );
     assert!(
         f.run("XPENDING s g").starts_with("*4 :2"),
-        "a deleted entry is not pending any more"
+        "a deleted entry is no longer pending"
     );
     assert_eq!(
         f.run("XREADGROUP GROUP g d CLAIM 9223372036854775807 STREAMS s >"),

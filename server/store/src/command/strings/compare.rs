@@ -15,7 +15,7 @@ use crate::value::string::Str;
 pub(super) struct Comparison {
     /// Compares digests instead of values.
     digest: bool,
-    /// The condition holds for equality, and otherwise for a difference.
+    /// True if the condition holds for equality, false if it holds for a difference.
     equal: bool,
 }
 
@@ -37,7 +37,7 @@ impl Comparison {
         !self.equal
     }
 
-    /// Checks the operand's format, which commands do before they look up the key.
+    /// Checks the operand's format. Commands do this before they look up the key.
     pub(super) fn check(self, operand: &[u8]) -> Result<(), Error> {
         if self.digest && (operand.len() != 16 || !operand.iter().all(u8::is_ascii_hexdigit)) {
             return Err(Error::fixed(

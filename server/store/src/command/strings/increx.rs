@@ -90,7 +90,7 @@ struct Step<N> {
     upper: N,
 }
 
-/// Result of an increment: the new value and what was added.
+/// Result of an increment: the new value, and the number that was added.
 type Applied<N> = (N, N);
 
 impl Step<i64> {
@@ -112,7 +112,8 @@ impl Step<i64> {
         }
     }
 
-    /// Returns `None` if the result is out of bounds and does not saturate.
+    /// Adds the increment. With `saturate`, limits the sum to the bounds; otherwise returns `None`
+    /// for a sum that is out of bounds.
     fn apply(&self, old: i64, saturate: bool) -> Result<Option<Applied<i64>>, Error> {
         let (lower, upper) = (i128::from(self.lower), i128::from(self.upper));
         let sum = i128::from(old) + i128::from(self.by);
@@ -148,7 +149,8 @@ impl Step<Float> {
         }
     }
 
-    /// Returns `None` if the result is out of bounds and does not saturate.
+    /// Adds the increment. With `saturate`, limits the sum to the bounds; otherwise returns `None`
+    /// for a sum that is out of bounds.
     fn apply(&self, old: Float, saturate: bool) -> Result<Option<Applied<Float>>, Error> {
         let sum = old.plus(self.by);
         let bound = match () {

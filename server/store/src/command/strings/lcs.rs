@@ -1,8 +1,8 @@
 //! LCS: the longest common subsequence of two strings, by the table of Wagner and Fischer (1974).
 //!
-//! The memory holds one row of lengths, and one bit per cell for the way back, a 32nd of the size
-//! of Redis's table. The memory limit is the same as in Redis, so both servers refuse the same
-//! strings.
+//! The memory holds one row of lengths, and one bit per cell for the way back (from the end of the
+//! table to its start, which finds the subsequence). The bits have a 32nd of the size of Redis's
+//! table. The memory limit is the same as in Redis, so both servers refuse the same strings.
 
 use punctual_resp::{Args, Reply};
 

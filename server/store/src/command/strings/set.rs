@@ -73,7 +73,7 @@ impl Options {
         self.only_new || self.only_existing || self.comparison.is_some()
     }
 
-    /// Returns the change of the deadline, from the same arguments as the options.
+    /// Returns the change of the deadline. The options must come from the same arguments.
     fn ttl(&self, args: Args, now: Now, command: &'static str) -> Result<Ttl, Error> {
         Ok(match self.deadline {
             Some(option) => Ttl::Until(option.deadline(args, now, command)?),

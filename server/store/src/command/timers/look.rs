@@ -13,8 +13,8 @@ use crate::value::timer::Timer;
 
 /// Default of COUNT.
 const COUNT_DEFAULT: usize = 100;
-/// Maximum number of timers that a call returns or visits, which takes some milliseconds under the
-/// locks.
+/// Maximum number of timers that a call returns or visits. Such a call takes some milliseconds
+/// under the locks.
 const VISITS_MAX: usize = 100_000;
 /// Maximum number of instants that TIMER NEXT returns.
 const INSTANTS_MAX: usize = 1_000;
@@ -104,6 +104,8 @@ pub(super) fn next(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Err
     let deadline = part.find(key).and_then(|id| part.deadline(id));
     let mut instants: Vec<u64> = deadline.into_iter().collect();
     if let (Some(deadline), Some(repeat)) = (deadline, &plan.repeat) {
+        // EXPIRE may have moved the deadline beyond the jitter. The schedule then continues after
+        // the deadline.
         let after = repeat.nominal_ms.max(match deadline {
             moved if moved > repeat.nominal_ms.saturating_add(repeat.jitter_ms) => moved,
             _ => 0,

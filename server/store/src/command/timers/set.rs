@@ -1,9 +1,10 @@
 //! TIMER SET: the options, and the timer that they describe.
 //!
 //! A client's options depend on the time at which the command runs. The log therefore gets other
-//! options, which set the same timer at any time: `AT` is the deadline with its jitter, `ANCHOR`
-//! and `NOMINAL` fix the schedule, and `USER` is the user. Clients may not use ANCHOR, NOMINAL and
-//! USER.
+//! options, which set the same timer at any time. `AT` is the deadline with its jitter. `ANCHOR` is
+//! an instant of the schedule, from which EVERY counts. `NOMINAL` is the schedule's next instant
+//! without jitter. `USER` is the user as whom the command runs. Clients may not use ANCHOR, NOMINAL
+//! and USER.
 
 use punctual_resp::{Args, OwnedArgs, Reply};
 
@@ -43,7 +44,7 @@ pub struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    /// Parses the arguments after the key. `replays` says that they come from a log.
+    /// Parses the arguments after the key. `replays` allows the options that only logs may use.
     ///
     /// # Errors
     /// Unknown, missing or contradicting options, and numbers out of range.
@@ -219,7 +220,7 @@ pub fn check_schedule(args: Args) -> Result<(), Error> {
 /// Runs TIMER SET after the server has checked the timer's command. `args` may have the option
 /// USER.
 pub(super) fn set(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
-    // The server has refused clients' options that only logs may use.
+    // The server has already refused such options of clients.
     let options = Options::parse(args, true)?;
     let key = &args[2];
     let (place, found) = cx.seek_as::<Timer>(key)?;
@@ -249,7 +250,7 @@ pub(super) fn set(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Erro
     Ok(())
 }
 
-/// Adds a TIMER SET that sets the same timer at any time as an effect.
+/// Adds as an effect a TIMER SET that sets the same timer at any time.
 fn write_effect(cx: &mut Cx, key: &[u8], plan: &Plan, at: u64) {
     let mut numbers: Vec<(&str, u64)> = vec![("AT", at)];
     let mut texts: Vec<(&str, &[u8])> = Vec::new();

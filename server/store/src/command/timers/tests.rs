@@ -53,7 +53,7 @@ impl Modelled {
     }
 }
 
-/// Fires the timers of the model by `to`.
+/// Fires the timers of the model whose deadlines are at most `to`.
 fn model_jump(all: &mut BTreeMap<String, Modelled>, from: u64, to: u64) -> Vec<(u64, String)> {
     let mut fired = Vec::new();
     loop {
@@ -332,7 +332,9 @@ fn the_latest_deadline_can_be_read_again() {
             .filter(|line| !line.starts_with(['*', '$']))
             .collect();
         let at = words.iter().position(|word| *word == "AT").unwrap();
-        let at: i64 = words[at + 1].parse().expect("what the command takes");
+        let at: i64 = words[at + 1]
+            .parse()
+            .expect("a signed number, which the command accepts");
         assert!(!latest || at == latest_ms, "{line}: {words:?}");
         fixture.run("TIMER PAUSE t");
         assert_eq!(fixture.run("TIMER RESUME t"), ":1");

@@ -109,7 +109,7 @@ pub(crate) fn pop_one(cx: &mut Cx, key: &[u8], end: End, reply: &mut Reply) -> R
 /// without a reply, if no key exists.
 ///
 /// # Errors
-/// [`Error::WrongType`] if a key before that one holds another type.
+/// [`Error::WrongType`] if the first existing key does not hold a sorted set.
 pub(crate) fn pop_first(cx: &mut Cx, pops: MultiPop, reply: &mut Reply) -> Result<bool, Error> {
     let MultiPop { keys, end, count } = pops;
     for key in keys {

@@ -105,7 +105,7 @@ pub(super) struct Query<'a> {
     part: Part<'a>,
     pub(super) backwards: bool,
     offset: i64,
-    /// Negative: no limit.
+    /// Maximum number of members; no maximum if negative.
     limit: i64,
     pub(super) with_scores: bool,
 }

@@ -88,8 +88,8 @@ fn reply_sample(
     reply_entries(reply, chosen, count, with_scores);
 }
 
-/// Writes `count` entries, each drawn from the whole set. Redis has no limit; here the reply has at
-/// most `longest` bytes.
+/// Writes `count` entries, each drawn from all entries. Redis has no limit. Here a reply of more
+/// than `longest` bytes is an error.
 fn reply_with_repeats(
     zset: &Zset,
     count: u64,

@@ -45,8 +45,8 @@ impl Db {
 
     /// Takes the evictable key with the earliest deadline, due or not, from the wheel. The caller
     /// removes the key with [`Db::remove_due`] or files its deadline again with [`Db::put_back`].
-    /// Entries that belong to no evictable key are set aside meanwhile, at most [`ASIDE_MAX`];
-    /// behind more of them no key is found. O(1) amortised, besides the entries set aside.
+    /// Entries that belong to no evictable key are set aside during the search. After [`ASIDE_MAX`]
+    /// such entries the search gives up. O(1) amortised, besides the entries set aside.
     pub(crate) fn take_earliest(&mut self) -> Option<Id> {
         if self.with_deadline == 0 {
             return None;
@@ -124,6 +124,11 @@ impl Db {
         };
         if self.queues.remove(&old) {
             self.queues.insert(new);
+        }
+        if let Some(local) = &mut self.local_keys
+            && local.remove(&(deadline, old))
+        {
+            local.insert((deadline, new));
         }
         match self.records.get(new).map(|record| &record.value) {
             Some(Value::Hash(hash)) if hash.with_deadline() > 0 => {

@@ -32,8 +32,8 @@ impl Db {
         self.local_keys.is_some()
     }
 
-    /// Adds a key of a replica that a client has written to the local keys, if the key has a
-    /// deadline. Timers are not added: they fire after a promotion. O(log local keys).
+    /// Adds a key that a client of the replica has written to the list of local keys, if the key
+    /// has a deadline. Timers are not added: they fire after a promotion. O(log local keys).
     pub(crate) fn note_local_key(&mut self, id: Id) {
         let record = self.get(id);
         let (deadline, is_timer) = (record.deadline, matches!(record.value, Value::Timer(_)));

@@ -41,7 +41,7 @@ impl Db {
     }
 
     /// Returns the bytes of one key: its record, memory of its name and value, its share of the
-    /// table, and its wheel entry if it has a deadline. O(parts of the table).
+    /// table, its timers, and the wheel entries of its deadlines. O(parts of the table + elements).
     ///
     /// # Panics
     /// If the key was removed since `id` was found.

@@ -37,13 +37,19 @@ impl ByDeadline {
 }
 
 impl Db {
-    /// Returns the number of keys that may be evicted: all of them, or those with a deadline. O(log
-    /// timers).
+    /// Returns the number of keys, or of keys with a deadline, that may be evicted: neither timers
+    /// nor queues of jobs. A larger number of keys with a deadline includes queues; 0 is exact.
+    /// O(log timers), or O(queues) if most keys with a deadline may be queues.
     pub(crate) fn evictable(&self, volatile: bool) -> usize {
-        match volatile {
-            true => self.with_deadline() - self.timers.armed(),
-            false => self.len() - self.timers.len(),
+        if !volatile {
+            return self.len() - self.timers.len() - self.queues.len();
         }
+        let keys = self.with_deadline() - self.timers.armed();
+        if keys > self.queues.len() {
+            return keys;
+        }
+        let has_deadline = |id: &&Id| self.get(**id).deadline != NEVER;
+        keys - self.queues.iter().filter(has_deadline).count()
     }
 
     /// Returns the number of timers, paused ones included.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::command::testing::Fixture;
 use crate::eviction::{Evicted, Eviction};
+use crate::keyspace::shard::Writers;
 use crate::limits::Limits;
 use crate::uses::Uses;
 
@@ -190,7 +191,7 @@ fn lru_and_lfu_find_the_worst_keys() {
         for n in 0..4_000u64 {
             store.advance(50);
             store.db = (n % 3) as usize;
-            // The later ones are used more often.
+            // Later keys are used more often.
             for _ in 0..(1 + n * 6 / 4_000) {
                 store.run(&format!("GET key:{n}"));
             }
@@ -391,4 +392,48 @@ fn timers_are_never_evicted() {
         assert_eq!(store.run("DBSIZE"), ":900");
         assert_eq!(store.run("PTTL timer:0"), ":1000");
     }
+}
+
+/// If only queues of jobs are left, there is nothing to evict.
+#[test]
+fn queues_of_jobs_are_never_evicted() {
+    for name in POLICIES {
+        let (mut store, policy) = fixture(1, name);
+        let model = fill(&mut store, 50, |n| Some(3_000_000 + n));
+        store.db = 0;
+        for n in 0..20 {
+            store.run(&format!("JOB ADD queue:{n} work"));
+            store.run(&format!("PEXPIREAT queue:{n} {}", 3_000_000 + n));
+        }
+        let (left, gone) = evict(&mut store, policy, u64::MAX);
+        let expected = (Evicted::Nothing, model.len());
+        assert_eq!((left, gone.len()), expected, "{name}");
+        assert_eq!(store.run("DBSIZE"), ":20");
+    }
+}
+
+/// Keys that a replica's own clients have written expire on the replica, also after a move.
+#[test]
+fn records_move_and_local_keys_follow() {
+    let (mut store, policy) = fixture(1, "allkeys-random");
+    fill(&mut store, 6_000, |_| None);
+    store.db = 0;
+    store.store.set_writers(Writers::Both);
+    store.with_turn(|turn| turn.set_following(true));
+    for n in 0..300 {
+        store.run(&format!("SET local:{n} v PXAT {}", 2_000_000 + n));
+    }
+    let gone = evict(&mut store, policy, 5_000).1;
+    let evicted = gone.iter().filter(|(_, key)| key.starts_with("local:"));
+    let left = 300 - evicted.count();
+    let freed = store.with_turn(|turn| {
+        turn.lock_all();
+        std::iter::repeat_with(|| turn.compact())
+            .take_while(|bytes| *bytes > 0)
+            .count()
+    });
+    assert!(freed > 0 && left > 0);
+    store.last_values();
+    store.jump(2_150_000);
+    assert_eq!(store.last_values().len(), left);
 }

@@ -10,8 +10,8 @@ use crate::value::content::{Content, Facts, LARGE, PREALLOC_MAX, Unreadable, mil
 use crate::value::digest::Digest;
 use crate::value::keyed::Keyed;
 
-/// Base from which a snapshot counts the deadlines of a large hash. A small hash uses its earliest
-/// deadline, which would need a pass over all fields here.
+/// Base from which a snapshot counts the deadlines of a large hash. For a small hash the base is
+/// the earliest deadline; to find it in a large hash would need a pass over all fields.
 const DEADLINE_BASE: i64 = 0;
 
 impl Content for Hash {

@@ -29,8 +29,8 @@ pub const ERROR_MAX: usize = 1024;
 pub enum State {
     /// The job waits for its due time, `at`.
     Waiting,
-    /// The due time, `at`, has passed, and the job is in the order of priorities.
-    /// [`Job::write`] writes this state as [`State::Waiting`], because it follows from the time.
+    /// The due time, `at`, has passed, and the job is sorted by its priority. [`Job::write`] writes
+    /// this state as [`State::Waiting`], because the state follows from the time.
     Ready,
     /// A worker holds the job until `at`.
     Leased,
@@ -460,7 +460,7 @@ mod tests {
             let mut again = Vec::new();
             read.write(&mut again);
             assert_eq!(again, out);
-            // A prefix without the whole head is not a job; with a shorter payload it is one.
+            // A prefix that cuts the head is not a job. A prefix that cuts the payload is a job.
             for len in 0..out.len() - details.payload.len() {
                 assert!(Job::read(&out[..len]).is_none(), "{len}");
             }

@@ -1,9 +1,9 @@
 //! [`Content`] of lists, and reading lists from snapshots. A snapshot walks piece by piece while
 //! the list changes.
 //!
-//! [`UnwrittenPieces`] has the numbers of the pieces that are to be written and have not changed,
-//! and copies of the pieces that have. Every change of a piece calls [`List::before_change`] first.
-//! An inserted or removed piece shifts the numbers of the pieces after it.
+//! [`UnwrittenPieces`] has the numbers of the unwritten pieces that have not changed, and copies of
+//! the unwritten pieces that have changed. Every change of a piece calls [`List::before_change`]
+//! first. An inserted or removed piece shifts the numbers of the pieces after it.
 
 use punctual_rdb::{Encoder, Kind, Node, Nodes, Source};
 

@@ -13,8 +13,8 @@ use crate::value::digest::Digest;
 /// The kind under which snapshots write streams; redis-server 7.0 can read it.
 const KIND: Kind = Kind::Stream2;
 
-/// A removed stream with more allocations is dropped after the turn, on another thread. Redis has
-/// the same limit.
+/// A removed stream with more allocations is dropped after the turn instead of at once. Redis has
+/// the same limit for freeing a value on another thread.
 const ALLOCATIONS_MAX: usize = 64;
 
 /// Error for a pending entry whose delivery count does not fit into 32 bits.

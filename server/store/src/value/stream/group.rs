@@ -186,7 +186,8 @@ impl Group {
         self.numbers.values().map(|number| self.consumer(*number))
     }
 
-    /// Adds a consumer; the name must be new. O(log n).
+    /// Adds a consumer; the name must be new. O(log n), or O(n) if the number of a deleted consumer
+    /// is free.
     pub fn add_consumer(&mut self, name: &[u8], seen_ms: u64) -> ConsumerNumber {
         let name: Arc<[u8]> = name.into();
         let consumer = Some(Consumer {

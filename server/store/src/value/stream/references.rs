@@ -23,7 +23,7 @@ impl Stream {
     }
 
     /// Acknowledges every pending entry with an ID from `start` on that is before the stream's
-    /// first entry. Returns the IDs by group. O(n · log pending) for n of them.
+    /// first entry. Returns the IDs by group. O(n · log pending) for n IDs.
     pub fn acknowledge_trimmed(&mut self, start: Id) -> Vec<(Box<[u8]>, Vec<Id>)> {
         let end = match self.is_empty() {
             true => self.last_id().next().unwrap_or(Id::MAX),
@@ -44,9 +44,10 @@ impl Stream {
     }
 
     /// Removes the oldest entries that are not referenced, within the bound and limit of `trim`.
-    /// Returns their IDs. O(visited entries · groups · log pending).
+    /// Removes nothing if there are no groups. Returns the entries' IDs. O(visited entries · groups
+    /// · log pending).
     pub fn trim_unreferenced(&mut self, trim: Trim) -> Vec<Id> {
-        // Every group has read the entries up to this one, and not every group later entries.
+        // Every group has read the entries up to this one. Some group has not read the later ones.
         let read = self.groups.values().map(|group| group.last_id).min();
         let Some(read) = read else {
             return Vec::new();

@@ -108,8 +108,9 @@ impl Stream {
         }
     }
 
-    /// Returns the earliest Unix ms at which an entry becomes too old, a lease ends, or expired
-    /// messages are to be dropped. O(groups · log pending).
+    /// Returns the earliest Unix ms at which an entry becomes too old, a pending entry is due for a
+    /// reader or for the dead-letter stream, or expired messages are to be dropped. O(groups · log
+    /// pending).
     pub(crate) fn next_deadline(&self) -> Option<u64> {
         let extras = self.extras.as_ref()?;
         let leases = extras.timelines.then(|| {

@@ -7,10 +7,10 @@
 //! are O(1), other changes are O(log n).
 //!
 //! When a lease ends, the entry stays pending at its consumer, which may still acknowledge it,
-//! until another reader takes it over. An entry on its last delivery is in `last`, all others are
-//! in `open`. When its lease ends, it moves to the dead-letter stream, and no lease hands it to a
-//! reader. `notified_ms` is the time up to which waiting readers were woken for due entries, so
-//! that an entry that no reader takes wakes readers once.
+//! until another reader takes it over. An entry on its last delivery is in `last`: when its lease
+//! ends, the entry moves to the dead-letter stream, and no reader gets it because of the lease. All
+//! other entries are in `open`. `notified_ms` is the time up to which waiting readers were woken
+//! for due entries, so that an entry that no reader takes wakes readers once.
 
 use punctual_rdb::stream::StreamId as Id;
 use smallvec::SmallVec;
@@ -150,7 +150,7 @@ impl Timeline {
         debug_assert!(removed.is_some(), "a timeline has all pending entries");
     }
 
-    /// Returns the durations in ms after a delivery at which readers may take over the entry.
+    /// Returns the times in ms after a delivery, after which readers may take over the entry.
     fn waits(&self) -> impl Iterator<Item = u64> {
         let lease = self.lease.iter().map(|lease| lease.ms);
         lease.chain(self.claims.iter().copied())
@@ -214,7 +214,7 @@ impl Timeline {
 
     /// Iterates over the entries that a reader may take over, in the order of their deliveries:
     /// entries whose lease has ended, and with `min_idle_ms` also entries that have been idle for
-    /// that long.
+    /// that long. Leaves out the entries that are due for the dead-letter stream.
     pub fn claimable(&self, now: Now, min_idle_ms: Option<u64>) -> impl Iterator<Item = Delivered> {
         let lease_ms = self.lease.as_ref().map(|lease| lease.ms);
         let lapsed = move |entry: &Delivered| {

@@ -63,7 +63,7 @@ pub enum When {
 /// The schedule of a timer that repeats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repeat {
-    /// The instants without bounds.
+    /// The instants, without the bounds `start_ms` and `end_ms`.
     pub when: When,
     /// Unix ms of the next run by the schedule, without jitter.
     pub nominal_ms: u64,

@@ -192,8 +192,8 @@ impl Pairs {
         start..end.max(start)
     }
 
-    /// Returns ranks by a search that assumes the order of names alone. If scores differ, the
-    /// result equals the result of Redis, whose documentation leaves it open.
+    /// Returns ranks by a search that assumes that all scores are equal. If scores differ, the
+    /// result equals Redis's result, which Redis's documentation does not define.
     pub(super) fn ranks_by_lex(&self, range: &LexRange<'_>, backwards: bool) -> Range<usize> {
         let len = self.len();
         let after_min = |pair: &Pair<'_>| pair.name.with_text(|name| range.is_after_min(name));

@@ -419,7 +419,7 @@ fn a_large_hash_expires_its_fields() {
 }
 
 #[test]
-fn random_fields_are_never_due_ones() {
+fn random_fields_are_never_due() {
     let mut fixture = Fixture::new();
     fixture.run("HSET h a 1 b 2 c 3");
     fixture.run("HPEXPIRE h 10 FIELDS 2 a b");
