@@ -61,7 +61,7 @@ bench-python: ## measure the Python package beside other packages (ARGS="aio --r
 fuzz: ## run each fuzz target for a minute (FUZZ_TIME=1h, TARGETS="resp_parse", JOBS=2)
 	@scripts/fuzz
 
-wheels: ## build the Python package's wheels in target/wheels (ARGS=--test: test them with every installed Python)
+wheels: ## build the Python packages' wheels in target/wheels (ARGS=--test: test them with every installed Python)
 	@scripts/wheels $(ARGS)
 
 docs: ## build the API documentation in target/doc

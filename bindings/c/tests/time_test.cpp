@@ -318,6 +318,7 @@ TEST_F(Time, OtherThreadsSleepAndReceiveOnTheClock) {
     EXPECT_EQ(later.recv_for(10h), 7);
     EXPECT_EQ(later.recv_for(0s), std::nullopt);
     EXPECT_EQ(channel<int>().recv_for(-1s), std::nullopt);
+    EXPECT_EQ(channel<int>(0).recv_for(0s), std::nullopt);
   });
   clock.wait_for_pending(2);
   clock.advance(1h);

@@ -1,4 +1,4 @@
-"""`make bench-python`: timers of `punctual.time`, the loop of `punctual.aio`, the embedded server.
+"""`make bench-python`: timers, the names of pygolang, the loop of `punctual.aio`, the server.
 
 Each round measures every contender once, in this process; the first round only warms up. A line
 shows the median of the rounds, the lowest and the highest, and the first contender's median divided
@@ -20,7 +20,6 @@ from statistics import median
 from typing import Any, Callable
 
 from punctual.aio import EventLoop
-from punctual.server import Server
 from punctual.time import Timer, after_func
 
 __all__ = ["main"]
@@ -46,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parts = {"time": _time, "aio": _aio, "server": _server}
+    parts = {"time": _time, "golang": _golang, "aio": _aio, "server": _server}
     parser.add_argument("part", choices=parts, help="what to measure")
     parser.add_argument("--rounds", type=int, default=9, help="rounds of each measurement [9]")
     parser.add_argument(
@@ -130,7 +129,7 @@ def _time(options: argparse.Namespace) -> None:
     bars: list[Bar] = [
         (ours, limit, peer)
         for ours in (_OURS, _TOUCHED)
-        for limit, peer in ((0.5, "uvloop"), (0.02, "pygolang"))
+        for limit, peer in ((0.4, "uvloop"), (0.02, "pygolang"))
     ]
     _compare("Timer(10) and stop", "ns", stopped, options.rounds, bars)
     title = "after_func(1 ms), armed and fired"
@@ -286,12 +285,125 @@ async def _longest_turn(work: Awaitable[object]) -> float:
     return longest * 1e3
 
 
+# --- golang ----------------------------------------------------------------------------------
+
+
+def _golang(options: argparse.Namespace) -> None:
+    """Measure calls of `punctual.golang` and the same calls of pygolang 0.1."""
+    packages = {_OURS: "punctual.golang", "pygolang": "golang"}
+    if _peer("golang") is None:
+        del packages["pygolang"]
+    rows: list[tuple[str, Callable[[str], Measure]]] = [
+        ("send and recv on a channel with a buffer", _buffered),
+        ("a handover from thread to thread without a buffer, and back", _handover),
+        ("select of two channels, one of them ready", _selected),
+        ("go, and wait for its end on a channel", _gone),
+        ("a call of a function with @func that defers one call", _deferred),
+        ("lock and unlock of a Mutex", _locked),
+        ("with_timeout and cancel", _timeout),
+    ]
+    for title, make in rows:
+        _compare(
+            title, "ns", {name: make(package) for name, package in packages.items()}, options.rounds
+        )
+
+
+def _repeated(act: Callable[[], object], count: int = 20_000) -> Measure:
+    def measure() -> float:
+        begin = time.perf_counter_ns()
+        for _ in range(count):
+            act()
+        return _ns_each(begin, count)
+
+    return measure
+
+
+def _buffered(package: str) -> Measure:
+    c = importlib.import_module(package).chan(1)
+
+    def act() -> None:
+        c.send(1)
+        c.recv()
+
+    return _repeated(act)
+
+
+def _handover(package: str) -> Measure:
+    golang = importlib.import_module(package)
+    there, back = golang.chan(), golang.chan()
+
+    def answer() -> None:
+        while True:
+            there.recv()
+            back.send(1)
+
+    def act() -> None:
+        there.send(1)
+        back.recv()
+
+    golang.go(answer)
+    return _repeated(act, 5_000)
+
+
+def _selected(package: str) -> Measure:
+    golang = importlib.import_module(package)
+    ready, never = golang.chan(1), golang.chan()
+
+    def act() -> None:
+        ready.send(1)
+        golang.select(ready.recv, never.recv)
+
+    return _repeated(act)
+
+
+def _gone(package: str) -> Measure:
+    golang = importlib.import_module(package)
+    done = golang.chan()
+
+    def act() -> None:
+        golang.go(done.send, 1)
+        done.recv()
+
+    return _repeated(act, 1_000)
+
+
+def _deferred(package: str) -> Measure:
+    golang = importlib.import_module(package)
+
+    @golang.func  # type: ignore[untyped-decorator]
+    def act() -> None:
+        golang.defer(_nothing)
+
+    return _repeated(act)
+
+
+def _locked(package: str) -> Measure:
+    mutex = importlib.import_module(f"{package}.sync").Mutex()
+
+    def act() -> None:
+        mutex.lock()
+        mutex.unlock()
+
+    return _repeated(act)
+
+
+def _timeout(package: str) -> Measure:
+    context = importlib.import_module(f"{package}.context")
+
+    def act() -> None:
+        _, cancel = context.with_timeout(context.background(), 10)
+        cancel()
+
+    return _repeated(act, 1_000)
+
+
 # --- server ----------------------------------------------------------------------------------
 
 
 def _server(options: argparse.Namespace) -> None:
     """Measure the time that a test needs for its own server, and for a connection to it."""
     import redis
+    from punctual_server import Server
 
     def start_and_stop() -> float:
         begin = time.perf_counter_ns()

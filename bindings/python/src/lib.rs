@@ -7,10 +7,9 @@ mod aio;
 mod chan;
 mod ending;
 mod gil;
-mod interpreter;
+mod greenlet;
 mod kernel;
 mod queue;
-mod server;
 mod time;
 
 use pyo3::prelude::*;
@@ -22,13 +21,12 @@ mod _punctual {
 
     #[pymodule_init]
     fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
-        crate::interpreter::claim(m.py())?;
+        punctual_python_interpreter::claim(m.py(), "punctual")?;
         m.add("__version__", env!("CARGO_PKG_VERSION"))?;
         crate::queue::register(m)?;
         crate::chan::register(m)?;
         crate::time::register(m)?;
         crate::aio::register(m)?;
-        crate::server::register(m)?;
         // No module imports `*` from this private module, and the stubs would have to repeat the
         // list.
         m.delattr("__all__")

@@ -12,7 +12,7 @@ from typing import Any
 import punctual.aio
 import pytest
 import redis.asyncio
-from conftest import ends_silently
+from patience import ends_silently
 from punctual import Server
 from punctual.aio import EventLoop
 

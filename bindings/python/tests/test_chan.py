@@ -13,7 +13,8 @@ from typing import Any
 
 import punctual
 import pytest
-from conftest import Go, until, until_receivers_wait, until_senders_wait
+from conftest import Go, until_receivers_wait, until_senders_wait
+from patience import until
 from punctual import PanicError, chan, default, nilchan, select
 
 
@@ -239,7 +240,7 @@ def test_dtype_arguments() -> None:
         dtype = "C.int"
 
     assert repr(chan(3, Special)) == "<chan of C.int: 0 of 3 buffered>"
-    with pytest.raises(TypeError, match=r"^chan: invalid dtype: 'BadType'$"):
+    with pytest.raises(TypeError, match=r"^pychan: invalid dtype: 'BadType'$"):
         chan(dtype="BadType")
     with pytest.raises(ValueError, match="negative"):
         chan(-1)
@@ -327,7 +328,7 @@ def test_no_reference_is_kept() -> None:
     c.close()
     with pytest.raises(PanicError):
         c.send(item)
-    with pytest.raises(TypeError):
+    with pytest.raises(AttributeError):
         select((c.send, item), "no case")  # type: ignore[arg-type]
     assert sys.getrefcount(item) == before
 

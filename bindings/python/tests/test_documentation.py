@@ -14,11 +14,16 @@ from pathlib import Path
 from types import ModuleType
 
 import punctual
+import punctual_server
 import pytest
 
 PACKAGE = Path(__file__).parents[1]
 # The project's README exists only in a checkout.
-READMES = [PACKAGE / "README.md", PACKAGE.parents[1] / "README.md"]
+READMES = [
+    PACKAGE / "README.md",
+    PACKAGE.parent / "python-server" / "README.md",
+    PACKAGE.parents[1] / "README.md",
+]
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -61,10 +66,11 @@ def test_readme(name: str, code: str, tmp_path: Path) -> None:
 
 
 def modules() -> Iterator[ModuleType]:
-    yield punctual
-    for found in pkgutil.walk_packages(punctual.__path__, "punctual."):
-        if not found.name.endswith("__main__"):
-            yield importlib.import_module(found.name)
+    for package in (punctual, punctual_server):
+        yield package
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if not found.name.endswith("__main__"):
+                yield importlib.import_module(found.name)
 
 
 def documented() -> Iterator[tuple[str, object]]:

@@ -28,7 +28,7 @@ try:
 except ImportError as error:
     print("refused:", error)
 ''')
-assert punctual.Server().url
+punctual.chan(1).send(1)
 """
 
 
@@ -43,3 +43,22 @@ def test_subinterpreters_are_refused() -> None:
     )
     assert shown.stdout.startswith("refused: ")
     assert "subinterpreter" in shown.stdout
+
+
+WITHOUT_THE_SERVER = """
+import sys
+sys.modules["punctual_server"] = None
+from punctual import *
+import punctual
+try:
+    punctual.Server
+except ImportError as error:
+    print(error)
+"""
+
+
+def test_the_server_is_a_package_of_its_own() -> None:
+    shown = subprocess.run(
+        [sys.executable, "-c", WITHOUT_THE_SERVER], capture_output=True, text=True, check=True
+    )
+    assert shown.stdout == "the server is a package of its own: pip install punctual-server\n"

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from conftest import Go, until
+from conftest import Go
+from patience import until
 from punctual import PanicError, chan, default, nilchan, select, time
 from punctual.time import Ticker, Timer, VirtualTime, after, after_func, millisecond, now, tick
 
@@ -205,7 +206,7 @@ def test_ticker_skips_for_a_slow_receiver(clock: VirtualTime) -> None:
 
 @pytest.mark.parametrize("dt", [0, -1.0, -math.inf])
 def test_ticker_without_a_period(clock: VirtualTime, dt: float) -> None:
-    with pytest.raises(ValueError, match=r"^ticker: dt <= 0$"):
+    with pytest.raises(PanicError, match=r"^ticker: dt <= 0$"):
         Ticker(dt)
     assert tick(dt) == nilchan
     assert clock.armed == 0

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import ends_silently
+from patience import ends_silently
 
 PROGRAMS = {
     "no timers": "",

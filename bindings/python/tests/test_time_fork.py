@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from conftest import Go, until, until_receivers_wait
+from conftest import Go, until_receivers_wait
+from patience import until
 from punctual import chan, default, select
 from punctual.time import Ticker, Timer, VirtualTime, after, after_func, now, sleep
 

@@ -16,7 +16,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from conftest import PATIENCE, Go, until, until_receivers_wait
+from conftest import Go, until_receivers_wait
+from patience import PATIENCE, until
 from punctual import PanicError, chan, default, nilchan, select
 from punctual.time import Ticker, Timer, after, after_func, now, sleep, tick
 

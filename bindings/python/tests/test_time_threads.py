@@ -9,7 +9,8 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from conftest import Go, until
+from conftest import Go
+from patience import until
 from punctual import PanicError, chan, select
 from punctual.time import Ticker, Timer, after, after_func
 

@@ -2,8 +2,14 @@
 //
 // The copies of a channel share a state, which a mutex guards. A thread that waits for one channel
 // uses the condition variables of the state. A select over several channels adds a `waiter` to each
-// of them; every change of a channel wakes its waiters. Lock order: channel, waiter. No callback
-// runs while a lock is held.
+// of them; every change of a channel wakes its waiters.
+//
+// On a channel without a buffer, a value moves straight from sender to receiver. Both of them may
+// be selects that wait on several channels, so each waiter is *claimed* once, by the case that it
+// performs: whoever finds a partner claims both waiters at the same time, and moves the value
+// under the channel's lock.
+//
+// Lock order: channel, waiter; two waiters together. No callback runs while a lock is held.
 #ifndef PUNCTUAL_CHANNEL_HPP
 #define PUNCTUAL_CHANNEL_HPP
 
@@ -33,9 +39,35 @@ public:
 
 namespace detail {
 
-/// A thread that waits until any of several channels changes.
+/// A thread that waits until any of several channels changes, and then performs one case.
 class waiter {
 public:
+  /// Claims the waiter for its own case `which`. Returns false if a case was claimed before.
+  bool claim(std::size_t which) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (claimed_) return false;
+    claimed_ = which;
+    return true;
+  }
+
+  /// Claims two waiters. Claims neither, and returns false, if one was claimed before. `own` is
+  /// null for an operation that does not wait.
+  static bool claim_both(waiter *own, std::size_t which, waiter &partner, std::size_t partners) {
+    if (!own) return partner.claim(partners);
+    const std::scoped_lock lock(own->mutex_, partner.mutex_);
+    if (own->claimed_ || partner.claimed_) return false;
+    own->claimed_ = which;
+    partner.claimed_ = partners;
+    return true;
+  }
+
+  /// Returns the claimed case.
+  std::optional<std::size_t> claimed() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return claimed_;
+  }
+
+
   void wake() {
     const std::lock_guard<std::mutex> lock(mutex_);
     woken_ = true;
@@ -49,10 +81,32 @@ public:
     woken_ = false;
   }
 
+  /// Same as wait, but blocks until `deadline` at most. Returns false at the deadline.
+  template <class Clock, class Duration>
+  bool wait_until(const std::chrono::time_point<Clock, Duration> &deadline) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    const bool woken = condition_.wait_until(lock, deadline, [this] { return woken_; });
+    woken_ = false;
+    return woken;
+  }
+
 private:
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable condition_;
   bool woken_ = false;
+  std::optional<std::size_t> claimed_;
+};
+
+/// A case of a waiting operation: the waiter, and the number of the case. The waiter is null for an
+/// operation that does not wait.
+struct place {
+  waiter *party = nullptr;
+  std::size_t which = 0;
+
+  bool claim() const { return !party || party->claim(which); }
+  bool claim_with(const place &partner) const {
+    return partner.party != party && waiter::claim_both(party, which, *partner.party, partner.which);
+  }
 };
 
 /// The state that the copies of a channel share.
@@ -68,11 +122,21 @@ public:
     return put(value);
   }
 
-  /// Same as try_put, but throws if the channel is closed.
-  bool try_send(T &value) {
+  /// Sends a value, as the case `own`, if the channel has room or a receiver waits. Otherwise leaves
+  /// `value` unchanged and returns false. Throws if the channel is closed.
+  bool try_send(T &value, const place &own = {}) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (closed_) throw closed_channel();
-    return put(value);
+    if (closed_) {
+      if (!own.claim()) return false;
+      throw closed_channel();
+    }
+    for (const partner<std::optional<T>> &receiver : receivers_) {
+      if (!own.claim_with(receiver.at)) continue;
+      receiver.value->emplace(std::move(value));
+      receiver.at.party->wake();
+      return true;
+    }
+    return count_ < items_.size() && own.claim() && put(value);
   }
 
   void send(T &value) {
@@ -91,16 +155,25 @@ public:
   /// Receives a value. Blocks until `deadline` at most.
   template <class Clock, class Duration>
   std::optional<T> recv_until(const std::chrono::time_point<Clock, Duration> &deadline) {
+    if (is_unbuffered()) return meet_sender_until(deadline);
     std::unique_lock<std::mutex> lock(mutex_);
     readable_.wait_until(lock, deadline, [this] { return closed_ || count_ > 0; });
     return take();
   }
 
-  /// Returns true if it received a value, which it moves to `into`, or if the channel is closed and
-  /// drained.
-  bool try_recv(std::optional<T> &into) {
+  /// Receives, as the case `own`. Returns true if it received a value, which it moves to `into`, or
+  /// if the channel is closed and drained.
+  bool try_recv(std::optional<T> &into, const place &own = {}) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (count_ == 0 && !closed_) return false;
+    if (!closed_) {
+      for (const partner<T> &sender : senders_) {
+        if (!own.claim_with(sender.at)) continue;
+        into.emplace(std::move(*sender.value));
+        sender.at.party->wake();
+        return true;
+      }
+    }
+    if ((count_ == 0 && !closed_) || !own.claim()) return false;
     into = take();
     return true;
   }
@@ -125,25 +198,66 @@ public:
 
   std::size_t capacity() const noexcept { return items_.size(); }
 
+  bool is_unbuffered() const noexcept { return items_.empty(); }
+
   void drain() {
     const std::lock_guard<std::mutex> lock(mutex_);
     while (take()) {
     }
   }
 
-  void add_waiter(waiter *waiting) {
+  /// Adds a waiter with the value that it would send. The value must live until `remove_waiter`.
+  void add_sender(const place &at, T &value) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    waiters_.push_back(waiting);
+    waiters_.push_back(at.party);
+    if (is_unbuffered()) senders_.push_back({at, &value});
   }
 
-  void remove_waiter(waiter *waiting) {
+  /// Adds a waiter with the place for the value that it would receive.
+  void add_receiver(const place &at, std::optional<T> &into) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    const auto at = std::find(waiters_.begin(), waiters_.end(), waiting);
-    if (at != waiters_.end()) waiters_.erase(at);
+    waiters_.push_back(at.party);
+    if (is_unbuffered()) receivers_.push_back({at, &into});
+  }
+
+  /// Removes a case of a waiter. Afterwards no other thread uses the case's value.
+  void remove_waiter(const place &at) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto waiting = std::find(waiters_.begin(), waiters_.end(), at.party);
+    if (waiting != waiters_.end()) waiters_.erase(waiting);
+    remove_from(senders_, at);
+    remove_from(receivers_, at);
   }
 
 private:
+  /// A waiting case on the channel without a buffer.
+  template <class Value>
+  struct partner {
+    place at;
+    Value *value;
+  };
+
+  template <class Clock, class Duration>
+  std::optional<T> meet_sender_until(const std::chrono::time_point<Clock, Duration> &deadline) {
+    waiter waiting;
+    const place own{&waiting, 0};
+    std::optional<T> value;
+    add_receiver(own, value);
+    while (!try_recv(value, own) && !waiting.claimed()) {
+      // At the deadline the waiter claims itself: no sender can find it any more.
+      if (!waiting.wait_until(deadline) && waiting.claim(0)) break;
+    }
+    remove_waiter(own);
+    return value;
+  }
+
   // The functions below require the mutex to be held.
+
+  template <class Partners>
+  static void remove_from(Partners &partners, const place &at) {
+    const auto is_own = [&at](const auto &each) { return each.at.party == at.party && each.at.which == at.which; };
+    partners.erase(std::remove_if(partners.begin(), partners.end(), is_own), partners.end());
+  }
 
   bool put(T &value) {
     if (closed_ || count_ == items_.size()) return false;
@@ -178,6 +292,9 @@ private:
   std::size_t count_ = 0;
   bool closed_ = false;
   std::vector<waiter *> waiters_;
+  /// Waiting cases, first come, first served. Empty if the channel has a buffer.
+  std::vector<partner<T>> senders_;
+  std::vector<partner<std::optional<T>>> receivers_;
 };
 
 /// Blocks forever, like an operation on the nil channel.
@@ -187,8 +304,9 @@ private:
 
 }  // namespace detail
 
-/// A channel that buffers up to `capacity` values, first in, first out. Copies refer to the same
-/// channel. A default-constructed channel is nil, which is never ready.
+/// A channel that buffers up to `capacity` values, first in, first out. With a capacity of 0 a sender
+/// waits for its receiver. Copies refer to the same channel. A default-constructed channel is nil,
+/// which is never ready.
 ///
 /// Threads: several threads may use the same channel, or copies of it, at the same time.
 template <class T>
@@ -203,30 +321,22 @@ public:
   /// The nil channel: send and recv block forever, try_send and try_recv fail.
   channel() noexcept = default;
 
-  /// Creates an empty channel. Throws std::invalid_argument if `capacity` is 0.
-  explicit channel(std::size_t capacity)
-      : state_(capacity > 0 ? std::make_shared<detail::channel_state<T>>(capacity)
-                            : throw std::invalid_argument("channel: the capacity must be at least 1")) {}
+  /// Creates an empty channel.
+  explicit channel(std::size_t capacity) : state_(std::make_shared<detail::channel_state<T>>(capacity)) {}
 
-  /// Sends a value. Blocks while the channel is full. Throws closed_channel if the channel is
-  /// closed.
-  void send(T value) const {
-    if (!state_) detail::block_forever();
-    state_->send(value);
-  }
+  /// Sends a value. Blocks while the channel is full, or without a buffer until a receiver takes the
+  /// value. Throws closed_channel if the channel is closed.
+  void send(T value) const;
 
-  /// Sends a value if the channel has room now. Returns whether it sent the value. Throws
-  /// closed_channel if the channel is closed.
+  /// Sends a value if the channel has room now, or a waiting receiver. Returns whether it sent the
+  /// value. Throws closed_channel if the channel is closed.
   bool try_send(T value) const { return state_ && state_->try_send(value); }
 
   /// Receives a value. Blocks while the channel is empty. Returns nullopt if the channel is closed
   /// and drained.
-  std::optional<T> recv() const {
-    if (!state_) detail::block_forever();
-    return state_->recv();
-  }
+  std::optional<T> recv() const;
 
-  /// Receives a value if the channel has one now. Returns nullopt otherwise.
+  /// Receives a value if the channel has one now, or a waiting sender. Returns nullopt otherwise.
   std::optional<T> try_recv() const {
     std::optional<T> value;
     if (state_) state_->try_recv(value);
@@ -320,18 +430,18 @@ class select_case {
 public:
   virtual ~select_case() = default;
   /// Performs the case if it is ready. Returns whether it performed it.
-  virtual bool attempt() = 0;
+  virtual bool attempt(const place &own) = 0;
   /// Calls the callback, after the case was performed.
   virtual void run() = 0;
-  virtual void add_waiter(waiter *waiting) = 0;
-  virtual void remove_waiter(waiter *waiting) = 0;
+  virtual void add_waiter(const place &own) = 0;
+  virtual void remove_waiter(const place &own) = 0;
 };
 
 template <class T, class Then>
 class recv_case final : public select_case {
 public:
   recv_case(channel<T> from, Then then) : from_(std::move(from)), then_(std::move(then)) {}
-  bool attempt() override { return from_.state() && from_.state()->try_recv(value_); }
+  bool attempt(const place &own) override { return from_.state() && from_.state()->try_recv(value_, own); }
   void run() override {
     if constexpr (std::is_invocable_v<Then &, std::optional<T>>) {
       then_(std::move(value_));
@@ -340,11 +450,11 @@ public:
       then_();
     }
   }
-  void add_waiter(waiter *waiting) override {
-    if (from_.state()) from_.state()->add_waiter(waiting);
+  void add_waiter(const place &own) override {
+    if (from_.state()) from_.state()->add_receiver(own, value_);
   }
-  void remove_waiter(waiter *waiting) override {
-    if (from_.state()) from_.state()->remove_waiter(waiting);
+  void remove_waiter(const place &own) override {
+    if (from_.state()) from_.state()->remove_waiter(own);
   }
 
 private:
@@ -357,13 +467,13 @@ template <class T, class Then>
 class send_case final : public select_case {
 public:
   send_case(channel<T> to, T value, Then then) : to_(std::move(to)), value_(std::move(value)), then_(std::move(then)) {}
-  bool attempt() override { return to_.state() && to_.state()->try_send(value_); }
+  bool attempt(const place &own) override { return to_.state() && to_.state()->try_send(value_, own); }
   void run() override { then_(); }
-  void add_waiter(waiter *waiting) override {
-    if (to_.state()) to_.state()->add_waiter(waiting);
+  void add_waiter(const place &own) override {
+    if (to_.state()) to_.state()->add_sender(own, value_);
   }
-  void remove_waiter(waiter *waiting) override {
-    if (to_.state()) to_.state()->remove_waiter(waiting);
+  void remove_waiter(const place &own) override {
+    if (to_.state()) to_.state()->remove_waiter(own);
   }
 
 private:
@@ -377,12 +487,12 @@ template <std::size_t N>
 class waiter_registration {
 public:
   waiter_registration(select_case *(&cases)[N], waiter &waiting) : cases_(cases), waiter_(waiting) {
-    for (select_case *each : cases_) each->add_waiter(&waiter_);
+    for (std::size_t which = 0; which < N; ++which) cases_[which]->add_waiter({&waiter_, which});
   }
   waiter_registration(const waiter_registration &) = delete;
   waiter_registration &operator=(const waiter_registration &) = delete;
   ~waiter_registration() {
-    for (select_case *each : cases_) each->remove_waiter(&waiter_);
+    for (std::size_t which = 0; which < N; ++which) cases_[which]->remove_waiter({&waiter_, which});
   }
 
 private:
@@ -390,15 +500,16 @@ private:
   waiter &waiter_;
 };
 
-/// Tries each case once, starting with a random case, so that no case starves.
+/// Tries each case once, starting with a random case, so that no case starves. `own` is null before
+/// the select waits.
 template <std::size_t N>
-std::optional<std::size_t> attempt_any(select_case *(&cases)[N]) {
+std::optional<std::size_t> attempt_any(select_case *(&cases)[N], waiter *own = nullptr) {
   thread_local std::uint32_t chance = 0x9e3779b9;
   chance = chance * 1664525 + 1013904223;
   const std::size_t start = (chance >> 16) % N;
   for (std::size_t n = 0; n < N; ++n) {
     const std::size_t which = (start + n) % N;
-    if (cases[which]->attempt()) return which;
+    if (cases[which]->attempt({own, which})) return which;
   }
   return std::nullopt;
 }
@@ -450,11 +561,30 @@ std::size_t select(Cases &&...cases) {
     if (!which) {
       detail::waiter waiting;
       const detail::waiter_registration<sizeof...(Cases)> registration(all, waiting);
-      while (!(which = detail::attempt_any(all))) waiting.wait();
-    }
+      while (!(which = detail::attempt_any(all, &waiting)) && !(which = waiting.claimed())) waiting.wait();
+    }  // Here the registration ends: a partner that has claimed a case has moved its value.
     all[*which]->run();
     return *which;
   }
+}
+
+template <class T>
+void channel<T>::send(T value) const {
+  if (!state_) detail::block_forever();
+  if (state_->is_unbuffered()) {
+    select(on_send(*this, std::move(value)));
+  } else {
+    state_->send(value);
+  }
+}
+
+template <class T>
+std::optional<T> channel<T>::recv() const {
+  if (!state_) detail::block_forever();
+  if (!state_->is_unbuffered()) return state_->recv();
+  std::optional<T> received;
+  select(on_recv(*this, [&received](std::optional<T> value) { received = std::move(value); }));
+  return received;
 }
 
 }  // namespace punctual

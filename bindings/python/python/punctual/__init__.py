@@ -1,17 +1,32 @@
-"""Timers, channels, an asyncio event loop and a Redis-compatible server.
+"""Timers, channels, queues of deadlines and an asyncio event loop.
 
 - `punctual.time`: Go's timers: `now`, `sleep`, `Timer`, `Ticker`, `after`, `after_func`, `tick`.
 - `punctual.chan`, `punctual.select`: Go's channels, into which timers send.
+- `punctual.golang`: the names of pygolang: `go`, `func`, `defer`, `sync`, `context` and others.
 - `punctual.queue`: `Wheel`, `Heap` and `PriorityQueue` for any Python objects.
 - `punctual.aio`: an asyncio event loop with its timers on a wheel, and a virtual clock for tests.
 - `punctual.jobs`: queues of jobs on a Punctual server, and workers for them.
-- `punctual.Server`: a Redis-compatible server inside the process, with a clock that tests can
-  advance; the fixtures `punctual_server` and `punctual_clock` for pytest.
+- `punctual.Server`: the server of the package `punctual_server`, if that is installed.
 
 All times are floats of seconds.
 """
 
-from punctual._punctual import PanicError, __version__, chan, default, nilchan, select
-from punctual.server import Server
+from __future__ import annotations
 
-__all__ = ["PanicError", "Server", "__version__", "chan", "default", "nilchan", "select"]
+from typing import TYPE_CHECKING
+
+from punctual._punctual import PanicError, __version__, chan, default, nilchan, select
+
+if TYPE_CHECKING:
+    from punctual.server import Server as Server
+
+# `Server` is not here: `from punctual import *` must work without the server.
+__all__ = ["PanicError", "__version__", "chan", "default", "nilchan", "select"]
+
+
+def __getattr__(name: str) -> object:
+    if name == "Server":
+        from punctual.server import Server
+
+        return Server
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,58 +1,10 @@
-"""`python -m punctual serve`: runs the server."""
+"""`python -m punctual serve`: the same as `python -m punctual_server serve`."""
 
-from __future__ import annotations
-
-import argparse
-import signal
 import sys
-from collections.abc import Sequence
 
-from punctual._punctual import SERVE_OPTIONS, __version__, serve
+from punctual_server.__main__ import main
 
-_SERVE = f"""\
-usage: python -m punctual serve [redis.conf] [--name value ...]
-
-Runs the server until SHUTDOWN, Ctrl-C or SIGTERM.
-
-{SERVE_OPTIONS}
-Examples:
-  python -m punctual serve --port 7777 --notify-keyspace-events Ex
-  python -m punctual serve /etc/redis/redis.conf --loglevel verbose
-"""
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return the exit code. `argv` defaults to the arguments of the program."""
-    parser = argparse.ArgumentParser(
-        prog="python -m punctual",
-        description="A Redis-compatible server with exact deadlines.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="commands:\n"
-        "  serve    a Redis-compatible server whose keys expire on time\n\n"
-        "Run `python -m punctual COMMAND --help` for details.",
-    )
-    parser.add_argument("--version", action="version", version=f"punctual {__version__}")
-    parser.add_argument("command", choices=("serve",), metavar="COMMAND", help="see below")
-    parser.add_argument(
-        "arguments", nargs=argparse.REMAINDER, metavar="...", help="arguments of the command"
-    )
-    return _serve(parser.parse_args(argv).arguments)
-
-
-def _serve(arguments: list[str]) -> int:
-    if any(argument in {"-h", "--help"} for argument in arguments[:1]):
-        print(_SERVE, end="")
-        return 0
-    # The server installs handlers for SIGINT and SIGTERM. Python's own handler of SIGINT would
-    # raise a KeyboardInterrupt after the server has ended.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    try:
-        serve(arguments)
-    except RuntimeError as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
-
+import punctual.server  # noqa: F401 - if the server is missing, says how to install it
 
 if __name__ == "__main__":
     sys.exit(main())

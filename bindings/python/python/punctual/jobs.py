@@ -26,6 +26,7 @@ import asyncio
 import contextlib
 import queue
 import signal
+import sys
 import threading
 import time
 from dataclasses import dataclass
@@ -261,17 +262,27 @@ class Worker:
     def run(self) -> None:
         """Take and run jobs until `stop` is called. In the main thread, SIGTERM and SIGINT call it.
 
+        In a thread that runs gevent's hub, the other greenlets run meanwhile.
+
         Raises the server's error if it refuses JOB TAKE. Reconnects if the connection is lost.
         """
+        with self._signals():
+            if "gevent" in sys.modules:
+                from punctual import _greenlets
+
+                _greenlets.offload(self._run)
+            else:
+                self._run()
+
+    def _run(self) -> None:
         runners = [threading.Thread(target=self._serve, daemon=True) for _ in range(self._threads)]
         reporter = threading.Thread(target=self._report, daemon=True)
-        with self._signals():
-            for thread in (*runners, reporter):
-                thread.start()
-            try:
-                self._take()
-            finally:
-                self._finish(runners, reporter)
+        for thread in (*runners, reporter):
+            thread.start()
+        try:
+            self._take()
+        finally:
+            self._finish(runners, reporter)
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:

@@ -10,8 +10,12 @@
 //!   check and the sleep, or on another thread, does not end the sleep. So the thread also polls
 //!   for signals: after 13 ms, 130 ms, and every 1.3 s from then on. These odd numbers rarely
 //!   coincide with the periods of tickers.
+//! - In a thread with gevent's hub, the greenlet switches to the hub instead of sleeping
+//!   (`python/punctual/_greenlets.py`). gevent may end the wait with an exception.
 //! - An operation that ends with an exception has received and sent nothing: the operation leaves
-//!   the queues of its channels before signal handlers run, and joins them again afterwards.
+//!   the queues of its channels before signal handlers run, and joins them again afterwards. The
+//!   one exception: gevent throws into a greenlet whose operation another thread has just
+//!   completed.
 
 use std::cell::Cell;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -22,7 +26,8 @@ use pyo3::prelude::*;
 
 use super::channel::{Channel, Refused};
 use super::item::Item;
-use super::waiter::{Outcome, Waiter, Woken};
+use super::waiter::{Bell, Outcome, Waiter, Woken};
+use crate::greenlet;
 use crate::time::Timer;
 
 /// One case of an operation.
@@ -105,21 +110,32 @@ pub(super) fn poll(cases: &mut [Case<'_>]) -> Option<(usize, Outcome<Item>)> {
 /// The exception of a signal handler.
 #[cold]
 pub(super) fn wait(py: Python<'_>, cases: &mut [Case<'_>]) -> PyResult<(usize, Outcome<Item>)> {
+    let hub = greenlet::hub(py)?;
     let mut signals = Signals::new();
     loop {
         if let Some(done) = poll(cases) {
             return Ok(done);
         }
-        let waiter = Arc::new(Waiter::new());
+        let waiter = Arc::new(match hub {
+            None => Waiter::new(),
+            Some(_) => Waiter::of_greenlet(Bell::new()?),
+        });
         let joined = (0..)
             .zip(cases.iter_mut())
             .all(|(number, case)| case.join(py, &waiter, number));
+        let mut thrown = Ok(());
         if joined {
-            let limit = signals.poll_interval();
-            py.detach(|| while waiter.sleep(limit) == Woken::Early && limit.is_none() {});
+            match (&hub, waiter.polled_file()) {
+                (Some(hub), Some(file)) => thrown = hub.wait_readable(file),
+                _ => {
+                    let limit = signals.poll_interval();
+                    py.detach(|| while waiter.sleep(limit) == Woken::Early && limit.is_none() {});
+                }
+            }
         }
         let done = waiter.withdraw();
         leave(cases, &waiter);
+        thrown?;
         if let Some(done) = done {
             return Ok(done);
         }

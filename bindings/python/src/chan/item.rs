@@ -77,7 +77,7 @@ impl Dtype {
         match found {
             Some(dtype) => Ok(dtype),
             None => Err(PyTypeError::new_err(format!(
-                "chan: invalid dtype: {}",
+                "pychan: invalid dtype: {}",
                 spec.repr()?
             ))),
         }

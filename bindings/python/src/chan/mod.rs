@@ -28,7 +28,7 @@ pyo3::create_exception!(
     punctual,
     PanicError,
     PyRuntimeError,
-    "Raised where Go would panic: a send on a closed channel, a second close; or a reset of an armed timer."
+    "Raised where Go would panic: a send on a closed channel, a second close; a reset of an armed timer; a ticker without a period; `punctual.golang.panic`."
 );
 
 pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {

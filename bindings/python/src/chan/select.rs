@@ -1,11 +1,12 @@
 //! `select`: one of several sends and receives.
 
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 use pyo3::{IntoPyObjectExt, intern};
 use smallvec::SmallVec;
 
+use super::PanicError;
 use super::block::{self, Case};
 use super::item::Item;
 use super::object::{Chan, sent_on_closed};
@@ -45,9 +46,9 @@ enum CaseArg<'py> {
 /// Returns `(index, value)`: the index of the case, and the received value: the item for `recv`,
 /// `(item, ok)` for `recv_`, `None` for a send and for `default`.
 ///
-/// Raises `PanicError` if the chosen case is a send on a closed channel, `TypeError` if an argument
-/// is not a case or an item does not have the channel's type, and `ValueError` for a second
-/// `default`.
+/// Raises `PanicError` for a second `default`, and for a send on a closed channel.
+/// Raises `TypeError` if an argument is a method but not a case, or if an item does not have the
+/// channel's type, and `AttributeError` if an argument is not a method.
 #[pyfunction]
 #[pyo3(signature = (*cases))]
 pub(super) fn select<'py>(cases: &Bound<'py, PyTuple>) -> PyResult<(usize, Py<PyAny>)> {
@@ -57,7 +58,7 @@ pub(super) fn select<'py>(cases: &Bound<'py, PyTuple>) -> PyResult<(usize, Py<Py
     for (number, case) in cases.iter().enumerate() {
         let case = parse(&case)?;
         if matches!(case, CaseArg::Default) && default.replace(number).is_some() {
-            return Err(PyValueError::new_err("select: more than one default"));
+            return Err(PanicError::new_err("select: multiple default"));
         }
         args.push(case);
     }
@@ -125,8 +126,8 @@ fn parse<'py>(case: &Bound<'py, PyAny>) -> PyResult<CaseArg<'py>> {
 /// Returns the channel of a bound method, and the method's name.
 fn method<'py>(bound: &Bound<'py, PyAny>) -> PyResult<(Bound<'py, Chan>, Bound<'py, PyString>)> {
     let py = bound.py();
-    let chan = bound.getattr(intern!(py, "__self__")).ok();
-    let chan = chan.and_then(|chan| chan.cast_into::<Chan>().ok());
+    let chan = bound.getattr(intern!(py, "__self__"))?;
+    let chan = chan.cast_into::<Chan>().ok();
     let name = bound.getattr(intern!(py, "__name__")).ok();
     let name = name.and_then(|name| name.cast_into::<PyString>().ok());
     match (chan, name) {

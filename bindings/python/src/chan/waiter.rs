@@ -2,8 +2,12 @@
 //!
 //! The operation ends once: with the first call of [`Waiter::complete`] by another thread, or with
 //! [`Waiter::withdraw`] by the waiting thread. `progress` holds the outcome; `done` is only the
-//! futex that the thread sleeps on.
+//! futex that the thread sleeps on. A greenlet does not sleep: gevent's hub polls a socket, the
+//! waiter's [`Bell`].
 
+use std::io::{self, Write};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -48,10 +52,33 @@ pub(crate) enum Woken {
     Early,
 }
 
+/// A pair of sockets. The waker writes a byte into one, and a hub polls the other.
+pub(crate) struct Bell {
+    waker: UnixStream,
+    polled: UnixStream,
+}
+
+impl Bell {
+    /// # Errors
+    ///
+    /// The process has too many open files.
+    pub(crate) fn new() -> io::Result<Self> {
+        let (waker, polled) = UnixStream::pair()?;
+        Ok(Bell { waker, polled })
+    }
+
+    fn ring(&self) {
+        // The buffer of a new socket has room for the only byte.
+        let _ = (&self.waker).write(&[1]);
+    }
+}
+
 pub(crate) struct Waiter<T> {
     done: AtomicU32,
     forks: u32,
     progress: Mutex<Progress<T>>,
+    /// `None` if the thread sleeps.
+    bell: Option<Bell>,
     #[cfg(not(target_os = "linux"))]
     thread: std::thread::Thread,
 }
@@ -62,12 +89,29 @@ impl<T> Waiter<T> {
         Self::of_process(forks())
     }
 
+    /// Creates a waiter of the calling greenlet, which polls
+    /// [`polled_file`](Waiter::polled_file) until it is readable and does not call
+    /// [`sleep`](Waiter::sleep).
+    #[allow(dead_code)] // unused by the tests without an interpreter
+    pub(crate) fn of_greenlet(bell: Bell) -> Self {
+        Waiter {
+            bell: Some(bell),
+            ..Self::new()
+        }
+    }
+
+    #[allow(dead_code)] // unused by the tests without an interpreter
+    pub(crate) fn polled_file(&self) -> Option<RawFd> {
+        self.bell.as_ref().map(|bell| bell.polled.as_raw_fd())
+    }
+
     /// Creates a waiter that belongs to the process with this number of forks in its history.
     pub(crate) fn of_process(forks: u32) -> Self {
         Waiter {
             done: AtomicU32::new(0),
             forks,
             progress: Mutex::new(Progress::Waiting),
+            bell: None,
             #[cfg(not(target_os = "linux"))]
             thread: std::thread::current(),
         }
@@ -91,7 +135,10 @@ impl<T> Waiter<T> {
         *progress = Progress::Done(case, outcome);
         drop(progress);
         self.done.store(1, Ordering::Release);
-        self.wake();
+        match &self.bell {
+            Some(bell) => bell.ring(),
+            None => self.wake(),
+        }
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! `sleep`, on either clock.
+//! `sleep`, on either clock, in a thread or in a greenlet.
 
 use std::time::Duration;
 
@@ -7,12 +7,14 @@ use pyo3::prelude::*;
 use super::clock::{Clock, Seconds, ticks};
 use super::timer::Timer;
 use crate::chan::Signals;
+use crate::greenlet;
 
 /// Blocks for `dt` seconds. Returns at once if `dt` is 0 or less, and never if `dt` is infinite.
 ///
-/// Releases the GIL. A signal does not shorten the sleep, but its handler runs, and an exception of
-/// the handler ends the sleep. Under `VirtualTime`, `sleep` blocks until another thread has
-/// advanced the clock by `dt`.
+/// Releases the GIL. In a thread that runs gevent's hub, the other greenlets run meanwhile. A
+/// signal does not shorten the sleep, but its handler runs, and an exception of the handler ends
+/// the sleep. Under `VirtualTime`, `sleep` blocks until another thread has advanced the clock by
+/// `dt`.
 ///
 /// Raises `ValueError` if `dt` is NaN.
 #[pyfunction]
@@ -21,7 +23,7 @@ pub(super) fn sleep(py: Python<'_>, dt: Seconds) -> PyResult<()> {
     if ticks == 0 {
         py.detach(std::thread::yield_now);
         Ok(())
-    } else if Clock::current(py).is_virtual() {
+    } else if Clock::current(py).is_virtual() || greenlet::hub(py)?.is_some() {
         Timer::wait(py, ticks)
     } else {
         sleep_ticks(py, ticks)

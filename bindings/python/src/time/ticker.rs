@@ -3,12 +3,11 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use punctual::tick::next_tick;
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use super::alarm::{Armed, PyAlarm};
 use super::clock::{Clock, Seconds, ticks};
-use crate::chan::{Chan, Channel, Dtype, Item, View};
+use crate::chan::{Chan, Channel, Dtype, Item, PanicError, View};
 
 /// Sends the time into its channel `c` every `dt` seconds until it is stopped.
 ///
@@ -16,7 +15,7 @@ use crate::chan::{Chan, Channel, Dtype, Item, View};
 /// drift: each tick is due at a multiple of `dt` after the start. A ticker stops when nothing
 /// references it or its channel; in the child of a fork, the parent's tickers are stopped.
 ///
-/// Raises `ValueError` if `dt` is 0 or less, or NaN.
+/// Raises `PanicError` if `dt` is 0 or less, `ValueError` if it is NaN.
 #[pyclass(frozen, name = "Ticker", module = "punctual.time")]
 pub(crate) struct Ticker {
     channel: Channel<Item>,
@@ -97,7 +96,7 @@ impl Ticker {
     #[new]
     fn new(py: Python<'_>, dt: Seconds) -> PyResult<Bound<'_, Ticker>> {
         match ticks(dt)? {
-            0 => Err(PyValueError::new_err("ticker: dt <= 0")),
+            0 => Err(PanicError::new_err("ticker: dt <= 0")),
             period => Ticker::start(py, period),
         }
     }

@@ -1,5 +1,5 @@
 //! The server as a program: command line, log, signals and pid file. The binary `punctual` and
-//! `python -m punctual serve` use this module.
+//! `python -m punctual_server serve` use this module.
 
 pub(crate) mod daemon;
 pub(crate) mod signals;

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import redis
 import redis.asyncio
-from punctual import Server
+from punctual_server import Server
 
 
 def connect(server: Server) -> redis.Redis:

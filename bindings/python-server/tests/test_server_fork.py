@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import redis
-from punctual import Server
+from punctual_server import Server
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 

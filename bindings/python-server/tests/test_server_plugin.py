@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import redis
-from punctual import Server
-from punctual.pytest_plugin import Clock
+from punctual_server import Server
+from punctual_server.pytest_plugin import Clock
 
 pytest_plugins = ["pytester"]
 
@@ -170,7 +170,7 @@ def test_the_mark_is_registered(pytester: pytest.Pytester) -> None:
 
 
 def test_the_log(pytester: pytest.Pytester) -> None:
-    pytester.makeini("[pytest]\nlog_level = INFO\npunctual_options =\n    logger punctual.server\n")
+    pytester.makeini("[pytest]\nlog_level = INFO\npunctual_options =\n    logger punctual_server\n")
     pytester.makepyfile(
         """
         import pytest

@@ -1,4 +1,4 @@
-//! `python -m punctual serve`.
+//! `python -m punctual_server serve`.
 
 use std::ffi::OsString;
 
@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 
 /// Runs the server program with the command line `args`, until SHUTDOWN, SIGTERM or SIGINT.
 #[pyfunction]
-pub(super) fn serve(py: Python<'_>, args: Vec<OsString>) -> PyResult<()> {
+pub(crate) fn serve(py: Python<'_>, args: Vec<OsString>) -> PyResult<()> {
     py.detach(|| punctual_server::program::serve(args, Host::default()))
         .map_err(|error| PyRuntimeError::new_err(error.to_string()))
 }

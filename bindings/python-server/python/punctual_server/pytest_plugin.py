@@ -1,7 +1,7 @@
 """Fixtures for pytest: a real server for each test instead of a mock.
 
-pytest loads this plugin if the package is installed. `punctual_server` is a `punctual.Server`, new
-and empty for each test.
+pytest loads this plugin if the package is installed. The fixture `punctual_server` is a `Server`,
+new and empty for each test.
 `punctual_clock` makes that server's clock virtual and advances it:
 
     def test_sessions_end(punctual_server, punctual_clock):
@@ -29,7 +29,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from punctual.server import Server
+    from punctual_server import Server
 
 __all__ = ["Clock", "punctual_clock", "punctual_server"]
 
@@ -50,11 +50,11 @@ class Clock:
         """The server of the fixture `punctual_server`."""
 
     def advance(self, seconds: float) -> float:
-        """Advance the clock and return the new time; see `punctual.Server.advance`."""
+        """Advance the clock and return the new time; see `punctual_server.Server.advance`."""
         return self.server.advance(seconds)
 
     def set_time(self, unix: float) -> None:
-        """Move the clock forward to a time; see `punctual.Server.set_time`."""
+        """Move the clock forward to a time; see `punctual_server.Server.set_time`."""
         self.server.set_time(unix)
 
     def now(self) -> float:
@@ -77,9 +77,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def punctual_server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """Start a new, empty `punctual.Server` for one test and stop it at the end."""
+    """Start a new, empty `punctual_server.Server` for one test and stop it at the end."""
     # Every pytest run loads this plugin if the package is installed, so it imports little.
-    from punctual.server import Server
+    from punctual_server import Server
 
     arguments: dict[str, Any] = {}
     for line in request.config.getini("punctual_options"):

@@ -1,4 +1,4 @@
-"""`punctual.Server`: starting, stopping, options, addresses, errors."""
+"""`punctual_server.Server`: starting, stopping, options, addresses, errors."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import punctual
+import punctual_server
 import pytest
 import redis
-from conftest import ends_silently
-from punctual import Server
+from patience import ends_silently
+from punctual_server import Server
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
@@ -156,7 +156,7 @@ def test_unix_socket(tmp_path: Path) -> None:
     with Server(None, unixsocket=path) as server:
         assert (server.port, server.unix_socket) == (0, str(path))
         assert server.url == f"unix://{path}?db=0"
-        assert repr(server).startswith(f"<punctual.Server on unix://{path}, ")
+        assert repr(server).startswith(f"<punctual_server.Server on unix://{path}, ")
         with connect(server) as client:
             assert client.ping()
     assert not path.exists()
@@ -241,7 +241,7 @@ def test_duplicate_options_are_refused() -> None:
 
 
 def test_options_without_effect_warn() -> None:
-    with pytest.warns(UserWarning, match="no effect in punctual.Server: lazyfree-lazy-expire"):
+    with pytest.warns(UserWarning, match=r"no effect in .*Server: lazyfree-lazy-expire"):
         Server(lazyfree_lazy_expire="yes")
 
 
@@ -339,8 +339,8 @@ def test_dropped_without_stop() -> None:
 def test_running_when_the_program_ends(tmp_path: Path) -> None:
     path = tmp_path / "server.sock"
     program = f"""
-import punctual
-server = punctual.Server(unixsocket={str(path)!r}).start()
+import punctual_server
+server = punctual_server.Server(unixsocket={str(path)!r}).start()
 """
     ended = subprocess.run(
         [sys.executable, "-W", "always", "-c", program],
@@ -349,14 +349,14 @@ server = punctual.Server(unixsocket={str(path)!r}).start()
         timeout=60,
         check=True,
     )
-    assert "ResourceWarning: not stopped: <punctual.Server on redis://" in ended.stderr
+    assert "ResourceWarning: not stopped: <punctual_server.Server on redis://" in ended.stderr
     assert not path.exists()
 
 
 def test_signals_are_left_to_the_program() -> None:
     program = """
-import os, signal, punctual
-with punctual.Server(threads=4) as server:
+import os, signal, punctual_server
+with punctual_server.Server(threads=4) as server:
     assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == set()
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     for _ in range(10):
@@ -369,7 +369,7 @@ with punctual.Server(threads=4) as server:
 
 def test_repr() -> None:
     server = Server(threads=2, clock="virtual")
-    shown = "<punctual.Server on redis://127.0.0.1:{}, virtual clock, 2 threads, {}>"
+    shown = "<punctual_server.Server on redis://127.0.0.1:{}, virtual clock, 2 threads, {}>"
     assert repr(server) == shown.format(0, "stopped")
     with server:
         assert repr(server) == shown.format(server.port, "running")
@@ -384,8 +384,8 @@ def test_cannot_be_pickled_or_copied() -> None:
 
 
 def test_is_exported_by_the_package() -> None:
-    assert punctual.Server is Server
-    assert Server.__module__ == "punctual.server"
+    assert punctual_server.Server is Server
+    assert Server.__module__ == "punctual_server.server"
 
 
 def test_many_servers_leave_no_open_files() -> None:

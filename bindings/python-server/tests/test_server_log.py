@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 import redis
-from conftest import until
-from punctual import Server
+from patience import until
+from punctual_server import Server
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-NAME = "punctual.server"
+NAME = "punctual_server"
 
 
 @pytest.fixture
@@ -169,9 +169,10 @@ def test_in_a_fork(logger: logging.Logger) -> None:
 
 def test_at_the_end_of_the_program() -> None:
     program = """
-import logging, punctual
+import logging, punctual_server
 logging.basicConfig(level=logging.DEBUG)
-server = punctual.Server(logger=logging.getLogger("punctual.server"), loglevel="debug").start()
+logger = logging.getLogger("punctual_server")
+server = punctual_server.Server(logger=logger, loglevel="debug").start()
 """
     ended = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", program],
@@ -181,4 +182,4 @@ server = punctual.Server(logger=logging.getLogger("punctual.server"), loglevel="
         check=False,
     )
     assert ended.returncode == 0, ended.stderr
-    assert "INFO:punctual.server:Ready to accept connections tcp" in ended.stderr
+    assert "INFO:punctual_server:Ready to accept connections tcp" in ended.stderr

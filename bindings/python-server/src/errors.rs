@@ -9,9 +9,9 @@ use pyo3::PyErr;
 use pyo3::exceptions::{PyOSError, PyOverflowError, PyRuntimeError, PyValueError};
 
 /// The error of a call in a fork of the process that started the server.
-pub(super) struct ForkedError {
+pub(crate) struct ForkedError {
     /// Process that started the server.
-    pub(super) parent: u32,
+    pub(crate) parent: u32,
 }
 
 impl From<ForkedError> for PyErr {
@@ -25,7 +25,7 @@ impl From<ForkedError> for PyErr {
 }
 
 /// Creates, for example, `ValueError: maxclients: argument couldn't be parsed into an integer`.
-pub(super) fn config_error(error: ConfigError) -> PyErr {
+pub(crate) fn config_error(error: ConfigError) -> PyErr {
     match error {
         ConfigError::Line { line, reason, .. } => {
             let name = line.split_whitespace().next().unwrap_or_default();
@@ -38,7 +38,7 @@ pub(super) fn config_error(error: ConfigError) -> PyErr {
     }
 }
 
-pub(super) fn start_error(error: StartError) -> PyErr {
+pub(crate) fn start_error(error: StartError) -> PyErr {
     match error {
         StartError::Config(error) => config_error(error),
         other => {
@@ -68,7 +68,7 @@ fn os_error(error: &io::Error, text: &str) -> PyErr {
     }
 }
 
-pub(super) fn move_error(error: MoveError) -> PyErr {
+pub(crate) fn move_error(error: MoveError) -> PyErr {
     match error {
         MoveError::Real => PyRuntimeError::new_err(
             "the clock of this server is real and cannot be advanced: create it with clock=\"virtual\"",
@@ -82,7 +82,7 @@ pub(super) fn move_error(error: MoveError) -> PyErr {
     }
 }
 
-pub(super) fn not_running() -> PyErr {
+pub(crate) fn not_running() -> PyErr {
     PyRuntimeError::new_err(
         "the server is not running: use it in a `with` statement, or start() it",
     )

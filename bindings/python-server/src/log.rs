@@ -12,8 +12,8 @@ const LINES_MAX: usize = 10_000;
 
 /// The lines of a server's log. Iteration yields `(level, message)`, with a level of Python's
 /// `logging`. It blocks while the queue is empty, and ends when the server has stopped.
-#[pyclass(frozen, module = "punctual._punctual")]
-pub(super) struct LogLines {
+#[pyclass(frozen, module = "punctual_server._punctual_server")]
+pub(crate) struct LogLines {
     log: Arc<Log>,
 }
 
@@ -32,19 +32,19 @@ struct Waiting {
 }
 
 /// The writing end of the log. Dropping it ends the log.
-pub(super) struct LogWriter {
+pub(crate) struct LogWriter {
     log: Arc<Log>,
 }
 
 impl LogWriter {
-    pub(super) fn of(lines: &Bound<'_, LogLines>) -> Self {
+    pub(crate) fn of(lines: &Bound<'_, LogLines>) -> Self {
         LogWriter {
             log: Arc::clone(&lines.get().log),
         }
     }
 
     /// Returns the logger for the server.
-    pub(super) fn logger(&self, level: Level) -> Logger {
+    pub(crate) fn logger(&self, level: Level) -> Logger {
         let log = Arc::clone(&self.log);
         Logger::lines(level, move |level, message| log.add(level, message))
     }

@@ -1,13 +1,9 @@
-//! The embedded server, for `python/punctual/server.py`.
+//! The embedded server, for `python/punctual_server/server.py`.
 //!
 //! Ground rules: the server's threads never run Python. A method that waits for them releases the
 //! GIL first, and only then locks `state`. A fork of the process has the server's memory but not
 //! its threads: methods compare the process ID before they lock `state`, because another thread may
 //! have held the lock during the fork.
-
-mod errors;
-mod log;
-mod program;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -19,18 +15,18 @@ use punctual_server::log::Level;
 use punctual_server::{Builder, Server};
 use pyo3::prelude::*;
 
-use self::errors::{ForkedError, config_error, move_error, not_running, start_error};
-use self::log::{LogLines, LogWriter};
+use crate::errors::{ForkedError, config_error, move_error, not_running, start_error};
+use crate::log::{LogLines, LogWriter};
 
 pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<NativeServer>()?;
     m.add_class::<LogLines>()?;
     m.add("SERVE_OPTIONS", punctual_server::program::OPTIONS)?;
-    m.add_function(wrap_pyfunction!(program::serve, m)?)
+    m.add_function(wrap_pyfunction!(crate::program::serve, m)?)
 }
 
 /// A server that can be started and stopped repeatedly.
-#[pyclass(frozen, module = "punctual._punctual")]
+#[pyclass(frozen, module = "punctual_server._punctual_server")]
 struct NativeServer {
     builder: Builder,
     /// Names of the given options that have no effect.

@@ -1,4 +1,4 @@
-"""`python -m punctual`."""
+"""`python -m punctual_server`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import sys
 import time
 from pathlib import Path
 
-import punctual
+import punctual_server
 import pytest
 import redis
-from punctual.__main__ import main
+from punctual_server.__main__ import main
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
@@ -35,7 +35,7 @@ def listens(port: int) -> bool:
 def serve(folder: Path, *arguments: str) -> tuple[subprocess.Popen[str], redis.Redis]:
     """Starts a server process. Returns it with a client when it accepts connections."""
     port = free_port()
-    command = [sys.executable, "-m", "punctual", "serve", "--port", str(port)]
+    command = [sys.executable, "-m", "punctual_server", "serve", "--port", str(port)]
     process = subprocess.Popen(
         [*command, "--bind", "127.0.0.1", "--dir", str(folder), *arguments],
         stdout=subprocess.PIPE,
@@ -89,8 +89,8 @@ def test_wrong_options(capfd: pytest.CaptureFixture[str]) -> None:
 
 def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, pattern in [
-        (["--version"], re.escape(f"punctual {punctual.__version__}\n")),
-        (["--help"], r"(?s)usage: python -m punctual .*serve "),
+        (["--version"], re.escape(f"punctual_server {punctual_server.__version__}\n")),
+        (["--help"], r"(?s)usage: python -m punctual_server .*serve "),
     ]:
         with pytest.raises(SystemExit) as ended:
             main(arguments)
@@ -105,4 +105,4 @@ def test_wrong_commands(arguments: list[str], capsys: pytest.CaptureFixture[str]
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == 2
-    assert "usage: python -m punctual" in capsys.readouterr().err
+    assert "usage: python -m punctual_server" in capsys.readouterr().err

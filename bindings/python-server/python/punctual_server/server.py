@@ -1,0 +1,359 @@
+"""A Redis-compatible server inside this process.
+
+For tests in place of mocks, and for programs that need no separate server. Any Redis client can
+connect to it:
+
+>>> import punctual_server, redis
+>>> with punctual_server.Server(clock="virtual", notify_keyspace_events="Ex") as server:
+...     client = redis.Redis(port=server.port, decode_responses=True)
+...     _ = client.set("session", "alice", ex=1800)
+...     _ = server.advance(1799)
+...     print(client.get("session"), client.ttl("session"))
+...     _ = server.advance(1)
+...     print(client.get("session"))
+alice 1
+None
+
+The server runs on its own threads, which never run Python: a busy interpreter does not slow it
+down, and a client in this process may wait for it without a deadlock. It saves and loads no
+snapshot without `dir`, `dbfilename` or `save`, and writes no log without `logger` or `logfile`.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import signal
+import threading
+import warnings
+import weakref
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, NoReturn, Union
+from urllib.parse import quote
+
+from punctual_server._punctual_server import LogLines, NativeServer
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    _Stopper = weakref.finalize[[NativeServer, Union[threading.Thread, None], str], "Server"]
+
+__all__ = ["Server"]
+
+OptionValue = Union[str, int, "os.PathLike[str]", Sequence[Union[str, int]]]
+"""A value of an option: `True` and `False` mean `yes` and `no`, a sequence means several words."""
+
+_MICROS = 1_000_000
+
+
+class Server:
+    """A Redis-compatible server in this process, on its own threads.
+
+    Use it in a `with` statement, or call `start` and `stop`. It can be started again after a stop.
+    A start takes about a millisecond.
+
+    Args:
+        port: The TCP port; 0 picks any free port at the start, `None` disables TCP.
+        threads: Number of event loops, one per thread.
+        clock: `"virtual"` is a clock that moves only by `advance` or `set_time`; it starts at the
+            machine's time.
+        logger: A logger of `logging`, or its name such as `"punctual_server"`, to which a daemon
+            thread writes the log. Warnings are `WARNING`, notices `INFO`, and the messages of
+            `loglevel="debug"` and `"verbose"` are `DEBUG`. When `stop` returns, the log is
+            complete.
+        options: Any directive of redis.conf, with underscores for dashes: `maxclients=100`,
+            `notify_keyspace_events="Ex"`, `notify_expired_values=True`, `unixsocket=path`,
+            `bind=["127.0.0.1", "::1"]`, `logfile=path` (`""`: standard output). The default
+            of `bind` is 127.0.0.1.
+
+    If the process's limit of open files is below `maxclients` + 32, a start raises it as far as the
+    system allows.
+
+    Raises:
+        ValueError: An option is unknown or has an invalid value, or there is nothing to listen on.
+        TypeError: An argument has a type that no option accepts.
+
+    Warns:
+        UserWarning: A Redis option has no effect here.
+        ResourceWarning: The server still ran when it was dropped or the program ended.
+
+    A fork of this process may connect to the server, but only the process that started it can stop
+    or query it.
+    """
+
+    def __init__(
+        self,
+        port: int | None = 0,
+        *,
+        threads: int = 1,
+        clock: Literal["real", "virtual"] = "real",
+        logger: logging.Logger | str | None = None,
+        **options: OptionValue,
+    ) -> None:
+        if port is not None and (isinstance(port, bool) or not isinstance(port, int)):
+            raise TypeError(f"port: {type(port).__name__} is not an integer")
+        if port is not None and not 0 <= port <= 65535:
+            raise ValueError(f"port: {port} is not between 0 and 65535")
+        words = {"bind": "127.0.0.1", "threads": str(threads), "clock": str(clock)}
+        for name, value in options.items():
+            directive = name.replace("_", "-").lower()
+            if directive in {"port", "threads", "clock"}:
+                raise TypeError(f"{name}: use the argument {directive} instead")
+            words[directive] = _text(name, value)
+        if isinstance(logger, str):
+            logger = logging.getLogger(logger)
+        elif not (logger is None or callable(getattr(logger, "log", None))):
+            raise TypeError(f"logger: {type(logger).__name__} is not a logger")
+        if logger is not None and "logfile" in words:
+            raise ValueError("logger and logfile exclude each other")
+        native = NativeServer(port, list(words.items()))
+        of_programs = ("daemonize", "pidfile", "supervised")
+        idle = [*native.without_effect, *(name for name in of_programs if name in words)]
+        if idle:
+            warnings.warn(f"no effect in punctual_server.Server: {', '.join(idle)}", stacklevel=2)
+        self._native = native
+        # As in redis.conf, with an empty `bind` the server does not listen on TCP.
+        self._tcp = port is not None and bool(words["bind"].strip())
+        if not self._tcp and native.unix_socket is None:
+            raise ValueError("nothing to listen on: give a port and an address, or unixsocket")
+        self._clock: Literal["real", "virtual"] = "virtual" if native.is_virtual else "real"
+        self._logger = logger
+        self._log_thread: threading.Thread | None = None
+        self._stopper: (
+            weakref.finalize[[NativeServer, threading.Thread | None, str], Server] | None
+        ) = None
+
+    def start(self) -> Self:
+        """Start the server unless it runs. When this returns, it accepts connections.
+
+        A restarted server is empty, listens on the same port as before, and starts at the
+        machine's time.
+
+        Returns:
+            The server itself.
+
+        Raises:
+            OSError: An address is in use, or not permitted.
+            RuntimeError: This process is a fork of the one that started the server.
+        """
+        if self._start():
+            if self._stopper is not None:
+                self._stopper.detach()
+            # Unlike `__del__`, a finalizer also runs when the interpreter ends.
+            self._stopper = weakref.finalize(
+                self, _stop_dropped, self._native, self._log_thread, repr(self)
+            )
+        return self
+
+    def stop(self) -> None:
+        """Stop the server if it runs.
+
+        When this returns, connections are closed, the port is free and the threads have ended.
+        Blocked commands end when their connections are closed. Does nothing in a fork of the
+        process that started the server.
+        """
+        stopper, self._stopper = self._stopper, None
+        if stopper is not None:
+            stopper.detach()
+        self._native.stop()
+        thread, self._log_thread = self._log_thread, None
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    @property
+    def running(self) -> bool:
+        """True while the server runs: until `stop`, or SHUTDOWN by a client. False in a fork."""
+        return self._native.is_running()
+
+    @property
+    def host(self) -> str:
+        """The address to connect to, usually 127.0.0.1."""
+        return self._native.address()[0]
+
+    @property
+    def port(self) -> int:
+        """The TCP port. It stays the same after the server has stopped.
+
+        0 without TCP, and before the first start if the server picks a free port.
+        """
+        return self._native.address()[1]
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port."""
+        return self._native.address()
+
+    @property
+    def unix_socket(self) -> str | None:
+        """The path of the unix socket, or None without `unixsocket`."""
+        path = self._native.unix_socket
+        return None if path is None else os.fspath(path)
+
+    @property
+    def url(self) -> str:
+        """The URL for `redis.Redis.from_url`, with the password: `redis://127.0.0.1:40123/0`."""
+        password = self._native.password
+        user = "" if password is None else f":{quote(password, safe='')}@"
+        if self._tcp or self.unix_socket is None:
+            return f"redis://{user}{self._shown_address()}/0"
+        return f"unix://{user}{quote(self.unix_socket)}?db=0"
+
+    @property
+    def threads(self) -> int:
+        """Number of event loops, one per thread."""
+        return self._native.threads
+
+    @property
+    def clock(self) -> Literal["real", "virtual"]:
+        """`"real"` or `"virtual"`."""
+        return self._clock
+
+    def now(self) -> float:
+        """Return the time of the server's clock in Unix seconds.
+
+        Raises:
+            RuntimeError: The server does not run, or runs in another process.
+        """
+        return self._native.now()
+
+    def advance(self, seconds: float) -> float:
+        """Advance a virtual clock, and expire the keys that fall due.
+
+        When this returns, due keys have expired in the order of their deadlines, each at the time
+        of its own deadline. The server has sent their keyspace events and the replies of blocking
+        commands that timed out, so a client can read them without waiting. As in Redis, the server
+        disconnects a subscriber that reads too slowly: see `client-output-buffer-limit`.
+
+        Args:
+            seconds: Seconds to advance, rounded to the nearest microsecond. Not negative.
+
+        Returns:
+            The new time in Unix seconds.
+
+        Raises:
+            RuntimeError: The clock is real; the server does not run, or runs in another process.
+            ValueError: `seconds` is negative, NaN or infinite.
+            OverflowError: The time exceeds the range of the clock, about 292,000 years.
+        """
+        return self._native.advance(_micros(seconds))
+
+    def set_time(self, unix: float) -> None:
+        """Move a virtual clock forward to a time, and expire the keys that fall due.
+
+        Args:
+            unix: Unix seconds, rounded to the nearest microsecond.
+
+        Raises:
+            RuntimeError: See `advance`.
+            ValueError: `unix` is before the clock's time, NaN or infinite.
+            OverflowError: See `advance`.
+        """
+        self._native.set_time(_micros(unix))
+
+    def __repr__(self) -> str:
+        listens = [f"redis://{self._shown_address()}"] if self._tcp else []
+        if self.unix_socket is not None:
+            listens.append(f"unix://{self.unix_socket}")
+        if self._native.is_inherited:
+            state = "of another process"
+        else:
+            state = "running" if self.running else "stopped"
+        loops = "1 thread" if self.threads == 1 else f"{self.threads} threads"
+        where = " and ".join(listens) or "nowhere"
+        return f"<punctual_server.Server on {where}, {self._clock} clock, {loops}, {state}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a server cannot be pickled or copied; pass its url instead")
+
+    def _start(self) -> bool:
+        """Start the server and a thread for its log. Return False if it was running."""
+        if self._logger is None:
+            return _start_without_signals(self._native)
+        lines = LogLines()
+        try:
+            started = _start_without_signals(self._native, lines)
+        except BaseException:
+            # The log explains the failure.
+            _log(lines, self._logger)
+            raise
+        if started:
+            self._log_thread = threading.Thread(
+                target=_log, args=(lines, self._logger), name="punctual-log", daemon=True
+            )
+            self._log_thread.start()
+        return started
+
+    def _shown_address(self) -> str:
+        host, port = self.address
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _text(name: str, value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (str, int)):
+        return str(value)
+    if isinstance(value, os.PathLike):
+        path = os.fspath(value)
+        if isinstance(path, str):
+            return path
+    elif isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray, memoryview)):
+        return " ".join(_text(name, item) for item in value)
+    raise TypeError(f"{name}: {type(value).__name__} is not a type of option values")
+
+
+def _micros(seconds: float) -> int:
+    if not seconds >= 0 or math.isinf(seconds):
+        raise ValueError(f"not a valid time: {seconds!r} seconds")
+    micros = round(seconds * _MICROS)
+    if micros >= 1 << 63:
+        raise OverflowError("the time exceeds the range of the clock")
+    return micros
+
+
+def _start_without_signals(native: NativeServer, log: LogLines | None = None) -> bool:
+    """Start the server on threads that block all signals but faults.
+
+    A program may block signals and wait for them. The kernel would deliver such a signal to a
+    thread of the server if the thread did not block it.
+    """
+    # Threads inherit the mask. Handlers of faults (faulthandler) must still run.
+    faults = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - faults)
+    try:
+        return native.start(log)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _log(lines: LogLines, logger: logging.Logger) -> None:
+    """Forward a server's log to `logger` until it ends."""
+    for level, message in lines:
+        logger.log(level, "%s", message)
+
+
+def _stop_dropped(native: NativeServer, log_thread: threading.Thread | None, shown: str) -> None:
+    """Stop a server that is dropped while it runs."""
+    # The arguments do not reference the `Server`, so that it can be dropped.
+    if native.is_running():
+        native.stop()
+        if log_thread is not None:
+            # A thread that writes to the log while the interpreter ends may crash the interpreter.
+            # The wait has a limit, because this thread may hold a lock that the log thread needs:
+            # the garbage collector may call this function anywhere.
+            log_thread.join(1)
+        warnings.warn(f"not stopped: {shown}", ResourceWarning, stacklevel=2)

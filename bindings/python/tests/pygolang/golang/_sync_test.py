@@ -1,0 +1,1 @@
+"""pygolang has tests in C++ here, which link its own library."""

@@ -1,0 +1,3 @@
+"""`punctual.golang.context`."""
+
+from punctual.golang.context import *

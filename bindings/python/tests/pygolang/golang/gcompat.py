@@ -1,0 +1,3 @@
+"""Strings of pygolang, whose tests are skipped."""
+
+qq = repr

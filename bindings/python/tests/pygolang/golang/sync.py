@@ -1,0 +1,3 @@
+"""`punctual.golang.sync`."""
+
+from punctual.golang.sync import *

@@ -1,0 +1,3 @@
+"""`punctual.golang.time`."""
+
+from punctual.golang.time import *
