@@ -51,7 +51,8 @@ pub(crate) enum RewriteError {
 /// Begins a rewrite at this instant, on a separate thread.
 ///
 /// # Errors
-/// Another walk is running, or the thread cannot be started.
+/// Another walk is running, the turn is within a transaction, the manifest cannot be read, or the
+/// thread cannot be started.
 pub(crate) fn begin(shared: &Arc<Shared>, turn: &mut Turn) -> Result<(), RewriteError> {
     let state = &shared.durability;
     let rewrite = &state.aof.rewrite;
