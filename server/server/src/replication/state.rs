@@ -6,8 +6,8 @@
 //! replicas of both servers can continue without a full synchronization.
 //!
 //! Ground rules:
-//! - The backlog's append advances the **offset** under the mutex of the log. Apart from that, only
-//!   [`Replication::adopt`] sets it. Its caller has disconnected all replicas first.
+//! - The backlog's append advances the **offset** under the lock of the stream. Apart from that,
+//!   only [`Replication::adopt`] sets the offset.
 //! - **Role and ids** change in a turn that holds every shard. So no effect is appended meanwhile,
 //!   and a client's write belongs to one history. Servers without a history to keep are exceptions:
 //!   at their start, and in [`Replication::begin_history`].
@@ -201,8 +201,8 @@ impl Replication {
     }
 
     /// Takes over the history and the offset of data from another server: from a full
-    /// synchronization, or from a snapshot with `repl-id` and `repl-offset`. The caller has
-    /// disconnected all replicas and dropped the backlog.
+    /// synchronization, or from a snapshot with `repl-id` and `repl-offset`. The caller holds every
+    /// shard. Afterwards the caller disconnects all replicas and begins a new backlog.
     pub(crate) fn adopt(&self, id: ReplicationId, offset: u64) {
         let mut ids = self.ids.lock();
         *ids = Ids {
