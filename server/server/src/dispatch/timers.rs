@@ -6,7 +6,7 @@
 //! command, and checks that the timer is still due. A timer whose user may not run the command is
 //! paused, and its command does not run. While another loop runs a script, no timer fires, unless
 //! this loop's turn already holds every shard. A timer whose command runs a script counts as a
-//! running script, so other scripts wait for its end.
+//! running script, so other scripts wait for the end of the command.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
