@@ -5,10 +5,8 @@
 //! tag and a record index, so a lookup touches one cache line here and one for the record. A key
 //! that finds its chunk full goes into the next chunk with a free slot, and each full chunk that it
 //! passes counts it in `passed`. So a search can stop early, and a removal leaves no tombstone (the
-//! scheme of F14: Bronson and Shi, "Open-sourcing F14", 2019). A full part grows until a quarter of
-//! its slots is free. If it has `PART_MAX` keys or more, it splits in two instead (extendible
-//! hashing: Fagin et al., 1979). So an insert moves the keys of one part at most. Such a part grows
-//! only if many keys share almost all top bits.
+//! scheme of F14: Bronson and Shi, "Open-sourcing F14", 2019). A full part grows, or splits in two
+//! (extendible hashing: Fagin et al., 1979), so an insert moves the keys of one part at most.
 //!
 //! Chunk numbers follow the order of hashes at every size of a part. So a scan's cursor is a hash:
 //! the scan has visited every key with a lower hash, even if parts grow, split or shrink meanwhile.
@@ -23,7 +21,8 @@ mod tests;
 /// keeps in flight.
 pub const WARM_MAX: usize = 16;
 
-/// A full part with this many keys or more splits in two. A full part with fewer keys grows.
+/// A full part with fewer keys grows until a quarter of its slots is free. A full part with this
+/// many keys or more splits in two, or grows if many keys share almost all top bits.
 const PART_MAX: usize = 2048;
 /// Slots in a chunk.
 const SLOTS: usize = 12;

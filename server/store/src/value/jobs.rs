@@ -2,8 +2,7 @@
 //! retried when the worker fails.
 //!
 //! [`Keyed`] finds a job ([`Job`]) by its ID. One ordered [`Set`] for each state holds small
-//! references to the jobs, so the next job of a state is the first entry of its set. A queue is not
-//! a stream, because the entries of a stream have only one order, the order of their IDs.
+//! references to the jobs, so the next job of a state is the first entry of its set.
 //!
 //! - A job is in the set of its state. A waiting or ready job with an expiry time is also in
 //!   `Jobs::expiring`. `Jobs::file` and `Jobs::unfile` keep both up to date.
@@ -14,7 +13,6 @@
 //! - Each lease has a new token, so the token of a lease that has ended matches no job.
 //! - IDs and tokens come from one sequence, which is at least the time in Unix µs, so a queue that
 //!   is deleted and created again does not repeat them.
-//! - The database arms the queue's timer (`keyspace/db/timelines.rs`).
 
 mod content;
 mod job;

@@ -10,8 +10,6 @@
 //! - Lists and streams are sequences of blocks. Each block has the form that a snapshot has.
 //! - A value does not read the clock and arms no timer. The database arms the timers of its values
 //!   (`keyspace/db/fields.rs`, `keyspace/db/timelines.rs`).
-//! - A large removed value is dropped after the turn, when no shard is locked: see
-//!   [`Content::drops_late`].
 //!
 //! To add a type, implement [`Content`] for it, add it to the list `types!`, and read it in
 //! `decode.rs`.
