@@ -1,4 +1,5 @@
-//! MONITOR: sends every command that runs to the monitoring clients.
+//! MONITOR: sends the commands that run to the monitoring clients. The dispatcher leaves out
+//! administrative commands and commands with the flag `skip_monitor`.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
