@@ -10,8 +10,8 @@
 //! - Each command of a script is admitted and executed like a client's command
 //!   (`dispatch/script.rs`), and may not wait.
 //! - Lua calls `Host::interrupt` at regular intervals. After `busy-reply-threshold` the script's
-//!   loop serves its other clients within that call. It runs only the commands that Redis allows
-//!   during a busy script. A killed script gets an error on each further line, so it cannot
+//!   loop serves its other clients within that call. The loop runs only the commands that Redis
+//!   allows during a busy script. A killed script gets an error on each further line, so it cannot
 //!   continue after a `pcall` that catches the error.
 
 pub(crate) mod cache;
