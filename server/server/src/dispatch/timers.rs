@@ -37,7 +37,8 @@ const RETRY: Duration = Duration::from_secs(1);
 /// Outcome of an attempt to fire a timer.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Fired {
-    /// The timer has run, was postponed or was paused. The error, if there was one.
+    /// The attempt is complete: the timer has run, or was refused, postponed or paused. Contains
+    /// the error, if there was one.
     Done(Option<Vec<u8>>),
     /// The timer was changed or removed before it could fire.
     Changed,

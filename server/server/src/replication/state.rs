@@ -171,9 +171,9 @@ impl Replication {
     }
 
     /// Makes the server a primary (REPLICAOF NO ONE, or a failover): the present history becomes
-    /// the second one, and a new history begins. The caller holds every shard. Afterwards it
-    /// disconnects the replicas, which reconnect and continue, and makes the log begin with a
-    /// SELECT.
+    /// the second one, and a new history begins. The caller holds every shard. Afterwards the
+    /// caller disconnects the replicas, which reconnect and continue, and makes the log begin with
+    /// a SELECT.
     pub(crate) fn promote(&self) {
         let mut ids = self.ids.lock();
         self.replica.store(false, Ordering::Release);
@@ -185,8 +185,8 @@ impl Replication {
     }
 
     /// Continues in the history of the primary under another id (`+CONTINUE <id>`): the present id
-    /// becomes the second one. Returns false if the id is unchanged. If it returns true, the caller
-    /// disconnects the replicas, which reconnect and receive the new id.
+    /// becomes the second one. Returns false if the id is unchanged. If the result is true, the
+    /// caller disconnects the replicas, which reconnect and receive the new id.
     pub(crate) fn continue_as(&self, id: ReplicationId) -> bool {
         let mut ids = self.ids.lock();
         if ids.current == id {
@@ -213,8 +213,8 @@ impl Replication {
         self.offset.store(offset, Ordering::Release);
     }
 
-    /// Takes over the history of the snapshot with which a primary starts. It becomes the second
-    /// history, which replicas may continue, and a new history begins.
+    /// Takes over the history of the snapshot with which a primary starts. This history becomes the
+    /// second one, which replicas may continue, and a new history begins.
     pub(crate) fn restart(&self, id: ReplicationId, offset: u64) {
         self.adopt(id, offset);
         self.promote();
