@@ -86,7 +86,7 @@ pub struct Totals {
     /// The ID of the first entry; 0-0 if the stream is empty.
     pub first_id: StreamId,
     /// The highest ID that was deleted by its ID, for example by XDEL, or that XSETID set; 0-0 if
-    /// there is none.
+    /// there is no such ID.
     pub max_deleted_id: StreamId,
     /// Number of entries ever added.
     pub entries_added: u64,

@@ -92,7 +92,7 @@ impl Stream {
     }
 
     /// Returns the greatest ID that was deleted by its ID, for example by XDEL, or that XSETID set;
-    /// 0-0 if there is none.
+    /// 0-0 if there is no such ID.
     pub fn max_deleted(&self) -> Id {
         self.totals.max_deleted_id
     }
