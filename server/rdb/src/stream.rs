@@ -5,7 +5,7 @@
 //! fields stores only its values. A keyspace can use blocks in memory without converting them.
 //!
 //! [`Parts`](crate::Parts) reads a stream's record, and [`Encoder`](crate::Encoder) writes it. The
-//! format is that of `t_stream.c` of redis-server 5.0 and later (Sanfilippo, 2018).
+//! format is the one in `t_stream.c` of redis-server 5.0 and later (Sanfilippo, 2018).
 
 mod block;
 mod check;
