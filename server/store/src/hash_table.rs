@@ -21,8 +21,8 @@ mod tests;
 /// keeps in flight.
 pub const WARM_MAX: usize = 16;
 
-/// A full part with fewer keys grows until a quarter of its slots is free. A full part with this
-/// many keys or more splits in two, or grows if many keys share almost all top bits.
+/// A full part with fewer keys grows until at least a quarter of its slots is free. A full part
+/// with this many keys or more splits in two, or grows if many keys share almost all top bits.
 const PART_MAX: usize = 2048;
 /// Slots in a chunk.
 const SLOTS: usize = 12;

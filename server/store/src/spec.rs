@@ -37,7 +37,7 @@ flags! {
     BLOCKING = 8, "blocking", "May block its client.";
     LOADING = 9, "loading", "Allowed while a snapshot loads.";
     STALE = 10, "stale", "Allowed on a stale replica.";
-    SKIP_MONITOR = 11, "skip_monitor", "Hidden from MONITOR.";
+    SKIP_MONITOR = 11, "skip_monitor", "Sent to monitors before the commands that it runs, not after them.";
     SKIP_SLOWLOG = 12, "skip_slowlog", "Not recorded in the slow log.";
     FAST = 14, "fast", "O(1) or O(log N).";
     NO_AUTH = 15, "no_auth", "Allowed before AUTH.";

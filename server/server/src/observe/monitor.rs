@@ -1,5 +1,5 @@
-//! MONITOR: sends the commands that run to the monitoring clients. The dispatcher leaves out
-//! administrative commands and commands with the flag `skip_monitor`.
+//! MONITOR: sends the commands that run, except administrative commands, to the monitoring clients.
+//! A script is sent before its own commands.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
