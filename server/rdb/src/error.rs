@@ -36,7 +36,8 @@ pub enum Reason {
     /// The record can neither be read nor skipped without the module that wrote it.
     #[error("record of type {0} can be read by a module only")]
     Module(u8),
-    /// The byte at the offset does not start a length.
+    /// The byte at the offset does not start a length, or not the expected part of a module's
+    /// value.
     #[error("bad length")]
     Length,
     /// The encoding of a string is unknown.
@@ -57,7 +58,7 @@ pub enum Reason {
     /// A field or member occurs twice.
     #[error("duplicate fields or members")]
     Duplicate,
-    /// A list's node is neither plain nor packed.
+    /// A list's node is neither plain nor packed, or is plain and empty.
     #[error("bad list node")]
     Node,
     /// The parts of a stream do not fit together.

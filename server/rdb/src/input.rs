@@ -1,9 +1,9 @@
 //! Reads lengths, strings and numbers from a source, and tracks the offset and the checksum.
 //!
 //! An *item* is one entry of a value, such as a field with its value: the strings that are needed
-//! together. Strings borrow from the source's buffer, or from `unpacked` if they were compressed.
-//! While an item is read, its strings are [`Span`]s, which stay valid when the buffer moves. Once
-//! all strings of the item are read, [`Input::element`] converts the spans to slices.
+//! together. Strings borrow from the source's buffer, or from `unpacked` if they were compressed or
+//! converted. While an item is read, its strings are [`Span`]s, which stay valid when the buffer
+//! moves. Once all strings of the item are read, [`Input::element`] converts the spans to slices.
 
 use punctual_resp::decimal;
 

@@ -1,7 +1,7 @@
 //! The type bytes of records, and the versions of the format.
 
-/// The version that [`Writer`](crate::Writer) and [`seal`](crate::dump::seal) write; redis-server
-/// 7.0 reads it.
+/// The version of a snapshot or payload in which no kind needs a later one; redis-server 7.0 reads
+/// it.
 pub const VERSION: u16 = 10;
 /// The version of a snapshot or payload in which a hash has fields with expiry times. redis-server
 /// 7.4 reads it; older servers refuse the whole snapshot.
@@ -122,7 +122,7 @@ impl Kind {
     }
 }
 
-/// Type bytes of records that are not keys.
+/// Type bytes that are not a [`Kind`].
 pub(crate) mod opcode {
     /// A hash as a zipmap, of redis-server before 2.6: a key whose value is skipped.
     pub(crate) const ZIPMAP: u8 = 9;

@@ -1,5 +1,5 @@
 //! Listpacks: many short texts and integers in one block of memory, which can be walked in both
-//! directions.
+//! directions. The format is antirez's listpack specification (2017).
 //!
 //! An entry has an encoding byte (which may include the length or a small integer), the data, and
 //! the *backlen*. The backlen is the length of encoding and data in groups of seven bits; it can be
@@ -11,26 +11,6 @@
 //! (`u32` total bytes, `u16` entries, where 65535 means "unknown"), the entries, and a final
 //! `0xFF`. [`wrap`] adds the header and the end to bare entries, and [`Listpack::entries`] returns
 //! the bare entries; neither changes the entries.
-//!
-//! The format is antirez's listpack specification (2017).
-//!
-//! ```
-//! use punctual_rdb::listpack::{self, Element};
-//!
-//! let mut entries = Vec::new();
-//! listpack::encode(&mut entries, b"field");
-//! listpack::encode(&mut entries, b"-12");
-//!
-//! let (first, at) = listpack::next(&entries, 0).unwrap();
-//! assert_eq!(first, Element::Bytes(b"field"));
-//! let (second, end) = listpack::next(&entries, at).unwrap();
-//! assert_eq!(second, Element::Int(-12));
-//! assert_eq!(listpack::next(&entries, end), None);
-//! assert_eq!(listpack::prev(&entries, end), Some((Element::Int(-12), at)));
-//!
-//! let whole = listpack::wrap(&entries, 2);
-//! assert_eq!(listpack::validate(&whole), Ok(2));
-//! ```
 
 mod edit;
 mod entry;

@@ -1,49 +1,4 @@
 //! Encoding of records: key and value for a snapshot, or the value alone for a DUMP payload.
-//!
-//! For a snapshot, a caller writes the key and its kind with [`record`](Encoder::record), then the
-//! value. For a payload, it writes the kind's byte, then the value. This table lists the calls that
-//! write a value:
-//!
-//! | value | [`Kind`] | then |
-//! |---|---|---|
-//! | string | `String` | [`string`] or [`int`] |
-//! | list | `ListListpacks` | [`len`] of the nodes; each [`node_packed`] or [`node_plain`] |
-//! | set | `Set` | [`len`]; each member as [`string`] |
-//! | set | `SetIntset` | [`string`] of an [intset](crate::intset::write) |
-//! | hash | `Hash` | [`len`]; each field and value as [`string`] |
-//! | hash | `HashListpack` | [`listpack`] |
-//! | expiring hash | `HashExpiry` | [`millis`] of the earliest expiry time, [`len`]; each field: |
-//! | | | [`field_expiry`], the field and the value as [`string`] |
-//! | sorted set | `Zset` | [`len`]; each member as [`string`] and its [`score`], highest first |
-//! | sorted set | `ZsetListpack` | [`listpack`] |
-//! | timer ([`Own`]) | `Module` | [`own_text`] |
-//! | queue of jobs ([`Own`]) | `Module` | [`own_parts`]; each [`own_part`]; [`own_end`] |
-//! | stream | `Stream2`, `Stream3` | [`len`]; each [`stream_block`]; [`stream_totals`]; |
-//! | | | [`len`]; each group |
-//!
-//! A group of a stream is: [`stream_group`](Encoder::stream_group); `len`; each
-//! [`stream_pending`](Encoder::stream_pending) in ascending order; `len`; each consumer. A consumer
-//! is: [`stream_consumer`](Encoder::stream_consumer); `len`; each
-//! [`stream_owned`](Encoder::stream_owned) in ascending order. Each pending entry has exactly one
-//! consumer.
-//!
-//! redis-server 7.0 reads all of these kinds except `HashExpiry`, `Stream3` and `Module`.
-//!
-//! [`string`]: Encoder::string
-//! [`int`]: Encoder::int
-//! [`len`]: Encoder::len
-//! [`node_packed`]: Encoder::node_packed
-//! [`node_plain`]: Encoder::node_plain
-//! [`listpack`]: Encoder::listpack
-//! [`millis`]: Encoder::millis
-//! [`field_expiry`]: Encoder::field_expiry
-//! [`score`]: Encoder::score
-//! [`own_text`]: Encoder::own_text
-//! [`own_parts`]: Encoder::own_parts
-//! [`own_part`]: Encoder::own_part
-//! [`own_end`]: Encoder::own_end
-//! [`stream_block`]: Encoder::stream_block
-//! [`stream_totals`]: Encoder::stream_totals
 
 use punctual_resp::decimal;
 
@@ -66,12 +21,60 @@ pub struct Meta {
 
 /// Maximum length in bytes of a text that may be stored as an integer.
 const INT_TEXT_MAX: usize = 11;
-/// Maximum length in bytes of a string that is never compressed.
+/// Strings of at most this many bytes are not compressed.
 const PLAIN_MAX: usize = 20;
 /// Minimum number of bytes that compression must save.
 const SAVING_MIN: usize = 4;
 
 /// Encodes records. All methods append to the given `Vec`.
+///
+/// For a snapshot, a caller writes the key and its kind with [`record`](Encoder::record), then the
+/// value. For a payload, a caller writes the kind's byte, then the value. The table lists the calls
+/// that write a value:
+///
+/// | value | [`Kind`] | then |
+/// |---|---|---|
+/// | string | `String` | [`string`] or [`int`] |
+/// | list | `ListListpacks` | [`len`] of the nodes; each [`node_packed`] or [`node_plain`] |
+/// | set | `Set` | [`len`]; each member as [`string`] |
+/// | set | `SetIntset` | [`string`] of an [intset](crate::intset::write) |
+/// | hash | `Hash` | [`len`]; each field and value as [`string`] |
+/// | hash | `HashListpack` | [`listpack`] |
+/// | expiring hash | `HashExpiry` | [`millis`] of the base for the times, [`len`]; each field: |
+/// | | | [`field_expiry`], the field and the value as [`string`] |
+/// | sorted set | `Zset` | [`len`]; each member as [`string`] and its [`score`] |
+/// | sorted set | `ZsetListpack` | [`listpack`] |
+/// | timer ([`Own`]) | `Module` | [`own_text`] |
+/// | queue of jobs ([`Own`]) | `Module` | [`own_parts`]; each [`own_part`]; [`own_end`] |
+/// | stream | `Stream2`, `Stream3` | [`len`]; each [`stream_block`]; [`stream_totals`]; |
+/// | | | [`len`]; each group |
+///
+/// A group of a stream is: [`stream_group`](Encoder::stream_group); `len`; each
+/// [`stream_pending`](Encoder::stream_pending) in ascending order; `len`; each consumer. A consumer
+/// is: [`stream_consumer`](Encoder::stream_consumer); `len`; each
+/// [`stream_owned`](Encoder::stream_owned) in ascending order. Each pending entry has exactly one
+/// consumer.
+///
+/// redis-server 7.0 reads all of these kinds except `HashExpiry` (hashes with fields that expire),
+/// `Stream3`, and `Module` (the types that only Punctual has, [`Own`]). Servers before 7.4 refuse a
+/// snapshot with `HashExpiry`, which has the version [`VERSION_FIELD_EXPIRY`].
+///
+/// [`string`]: Encoder::string
+/// [`int`]: Encoder::int
+/// [`len`]: Encoder::len
+/// [`node_packed`]: Encoder::node_packed
+/// [`node_plain`]: Encoder::node_plain
+/// [`listpack`]: Encoder::listpack
+/// [`millis`]: Encoder::millis
+/// [`field_expiry`]: Encoder::field_expiry
+/// [`score`]: Encoder::score
+/// [`own_text`]: Encoder::own_text
+/// [`own_parts`]: Encoder::own_parts
+/// [`own_part`]: Encoder::own_part
+/// [`own_end`]: Encoder::own_end
+/// [`stream_block`]: Encoder::stream_block
+/// [`stream_totals`]: Encoder::stream_totals
+/// [`VERSION_FIELD_EXPIRY`]: crate::VERSION_FIELD_EXPIRY
 pub struct Encoder {
     packer: Option<Packer>,
     /// Buffer for a string before its compression.
@@ -260,8 +263,8 @@ impl Encoder {
         out.extend_from_slice(&millis.to_le_bytes());
     }
 
-    /// Writes the expiry time of a field. `first` is the earliest expiry time of all fields, which
-    /// the caller has written before the fields.
+    /// Writes the expiry time of a field. `first` is the base for the times, which the caller has
+    /// written before the fields: the earliest expiry time of all fields, or an earlier time.
     #[inline]
     pub fn field_expiry(&self, out: &mut Vec<u8>, first: i64, expire_ms: Option<i64>) {
         debug_assert!(expire_ms.is_none_or(|time| time >= first));

@@ -1,39 +1,11 @@
 //! Streams: the blocks in which Redis keeps entries, their IDs, and a stream's counters.
 //!
 //! A [`Block`] is a listpack with many entries. It starts with the *master entry*: the numbers of
-//! live and of deleted entries, and the fields of the block's first entry. Each entry has flags,
-//! the difference between its ID and the block's ID, and its fields and values. An entry with the
-//! same fields as the master entry stores only its values. The last element of an entry is the
-//! number of its other elements, for walking backwards:
+//! live and of deleted entries, and the fields of the block's first entry. An entry with the same
+//! fields stores only its values. A keyspace can use blocks in memory without converting them.
 //!
-//! | element | master entry | entry |
-//! |---|---|---|
-//! | 1 | number of live entries | flags: 1 if deleted, 2 if the fields are the master entry's |
-//! | 2 | number of deleted entries | milliseconds minus the milliseconds of the block's ID |
-//! | 3 | number of fields | sequence number minus the sequence number of the block's ID |
-//! | then | the fields | with flag 2: the values; otherwise: number of fields, fields with values |
-//! | last | 0 | number of elements of this entry before this one |
-//!
-//! A [`Block`] in memory keeps the numbers of the master entry as integers beside the bytes, so
-//! appending and deleting never move entries. [`Parts`](crate::Parts) reads a stream's record, and
-//! [`Encoder`](crate::Encoder) writes it.
-//!
-//! The format is that of `t_stream.c` of redis-server 5.0 and later (Sanfilippo, 2018).
-//!
-//! ```
-//! use punctual_rdb::{Element, stream::{Block, StreamId}};
-//!
-//! let pair = [(&b"temp"[..], &b"21"[..])];
-//! let mut block = Block::new(StreamId { ms: 5, seq: 1 }, 128, pair.into_iter());
-//! block.append(StreamId { ms: 9, seq: 0 }, [(&b"temp"[..], &b"22"[..])].into_iter());
-//!
-//! let last = block.entries().next_back().unwrap();
-//! assert_eq!(last.id, StreamId { ms: 9, seq: 0 });
-//! assert_eq!(last.pairs().next(), Some((Element::Bytes(b"temp"), Element::Int(22))));
-//! let at = last.at;
-//! assert!(block.delete(at));
-//! assert_eq!((block.live(), block.deleted()), (1, 1));
-//! ```
+//! [`Parts`](crate::Parts) reads a stream's record, and [`Encoder`](crate::Encoder) writes it. The
+//! format is the one in `t_stream.c` of redis-server 5.0 and later (Sanfilippo, 2018).
 
 mod block;
 mod check;
@@ -109,11 +81,12 @@ impl StreamId {
 pub struct Totals {
     /// Number of entries that are not deleted.
     pub length: u64,
-    /// The ID of the last entry that was added.
+    /// The highest ID that an entry ever had, or that XSETID set.
     pub last_id: StreamId,
     /// The ID of the first entry; 0-0 if the stream is empty.
     pub first_id: StreamId,
-    /// The highest ID that XDEL has deleted; 0-0 if XDEL has deleted no entry.
+    /// The highest ID that was deleted by its ID, for example by XDEL, or that XSETID set; 0-0 if
+    /// there is no such ID.
     pub max_deleted_id: StreamId,
     /// Number of entries ever added.
     pub entries_added: u64,
@@ -122,7 +95,7 @@ pub struct Totals {
 impl Totals {
     /// Returns the number of entries ever added up to `id`. Returns `None` if the totals do not
     /// determine the number: if `id` is between the first and the last entry or after the last
-    /// entry, or if XDEL may have deleted entries after the first entry.
+    /// entry, or if entries after the first one may have been deleted by their IDs.
     pub fn added_up_to(&self, id: StreamId) -> Option<u64> {
         if self.entries_added == 0 {
             return Some(0);

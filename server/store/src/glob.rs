@@ -1,6 +1,5 @@
-//! Glob patterns, as KEYS, SCAN MATCH, PSUBSCRIBE and CONFIG GET use them.
-//!
-//! The rules equal the rules of Redis's matcher, including edge cases:
+//! Glob patterns, as KEYS, SCAN MATCH, PSUBSCRIBE and CONFIG GET use them. The rules are Redis's,
+//! including edge cases:
 //!
 //! - `*` matches any bytes, `?` one byte, `\x` the byte `x` (a single `\` at the end matches
 //!   itself);

@@ -1,13 +1,12 @@
 //! A hash table from a key's hash to its record's index, without long pauses for resizing.
 //!
-//! The top bits of the hash split the table into *parts* of at most `PART_MAX` keys. A part is an
-//! open-addressing table of 64-byte *chunks*. A chunk has twelve slots, each with a one-byte tag
-//! and a record index, so a lookup touches one cache line here and one for the record. A key that
-//! finds its chunk full goes into the next chunk with a free slot, and each full chunk that it
+//! The top bits of the hash split the table into *parts* of about `PART_MAX` keys at most. A part
+//! is an open-addressing table of 64-byte *chunks*. A chunk has twelve slots, each with a one-byte
+//! tag and a record index, so a lookup touches one cache line here and one for the record. A key
+//! that finds its chunk full goes into the next chunk with a free slot, and each full chunk that it
 //! passes counts it in `passed`. So a search can stop early, and a removal leaves no tombstone (the
-//! scheme of F14: Bronson and Shi, "Open-sourcing F14", 2019). A part grows by a third, and splits
-//! in two at `PART_MAX` keys (extendible hashing: Fagin et al., 1979). So an insert moves the keys
-//! of one part at most. A part grows beyond `PART_MAX` only if many keys share almost all top bits.
+//! scheme of F14: Bronson and Shi, "Open-sourcing F14", 2019). A full part grows, or splits in two
+//! (extendible hashing: Fagin et al., 1979), so an insert moves the keys of one part at most.
 //!
 //! Chunk numbers follow the order of hashes at every size of a part. So a scan's cursor is a hash:
 //! the scan has visited every key with a lower hash, even if parts grow, split or shrink meanwhile.
@@ -22,11 +21,12 @@ mod tests;
 /// keeps in flight.
 pub const WARM_MAX: usize = 16;
 
-/// A part with this many keys splits in two when a key is added.
+/// A full part with fewer keys grows until at least a quarter of its slots is free. A full part
+/// with this many keys or more splits in two, or grows if many keys share almost all top bits.
 const PART_MAX: usize = 2048;
 /// Slots in a chunk.
 const SLOTS: usize = 12;
-/// A part grows or splits when an insert would fill more than this share of its slots, in 1/16.
+/// A part is full when an insert would fill more than this share of its slots, in 1/16.
 const LOAD_MAX_16: usize = 14;
 
 #[derive(Clone)]
@@ -305,8 +305,8 @@ impl HashTable {
         self.parts[self.part_of(hash.place)].find(hash, is)
     }
 
-    /// Loads the first cache line that a lookup of `hash` reads. The result is arbitrary. Callers
-    /// sum the results so that the compiler keeps the loads, and discard the sum.
+    /// Loads the chunk that a lookup of `hash` reads first. The result is arbitrary. Callers sum
+    /// the results so that the compiler keeps the loads, and discard the sum.
     #[inline]
     pub(crate) fn warm(&self, hash: Hash) -> u8 {
         self.warm_place(hash.place)
@@ -436,9 +436,9 @@ impl HashTable {
         self.part_of(place)
     }
 
-    /// Visits the keys with a place of at least `from` whose search starts in the same chunk.
-    /// Returns the place to continue at, or `None` at the end. A scan from 0 to the end visits
-    /// exactly once every key that is present all the time. O(1) on average.
+    /// Visits the keys with a place of at least `from` whose search starts in the same chunk as a
+    /// search for `from`. Returns the place to continue at, or `None` at the end. A scan from 0 to
+    /// the end visits exactly once every key that is present all the time. O(1) on average.
     pub fn scan(
         &self,
         from: u32,

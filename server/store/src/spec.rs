@@ -37,7 +37,7 @@ flags! {
     BLOCKING = 8, "blocking", "May block its client.";
     LOADING = 9, "loading", "Allowed while a snapshot loads.";
     STALE = 10, "stale", "Allowed on a stale replica.";
-    SKIP_MONITOR = 11, "skip_monitor", "Hidden from MONITOR.";
+    SKIP_MONITOR = 11, "skip_monitor", "Sent to monitors before the commands that it runs, not after them.";
     SKIP_SLOWLOG = 12, "skip_slowlog", "Not recorded in the slow log.";
     FAST = 14, "fast", "O(1) or O(log N).";
     NO_AUTH = 15, "no_auth", "Allowed before AUTH.";
@@ -56,7 +56,7 @@ flags! {
     FLUSHES_ALL = 37, "", "Not a Redis flag: empties every database, and with save points also the snapshot on disk.";
     RUNS_SCRIPTS = 39, "", "Not a Redis flag: runs a script.";
     WATCHES = 40, "", "Not a Redis flag: watches keys.";
-    NEEDS_SAVES = 38, "", "Not a Redis flag: refused, like a write, while background saves fail.";
+    NEEDS_SAVES = 38, "", "Not a Redis flag: refused, like a write, while the server cannot persist changes.";
     KEEPS_CACHING = 45, "", "Not a Redis flag: does not end the effect of CLIENT CACHING, which is for the next command.";
     NOT_IN_TIMER = 43, "", "Not a Redis flag: a timer may not run it.";
     RESHAPES_REPLIES = 48, "", "Not a Redis flag: changes how many replies follow or which form they have, so that a client in the process cannot call it.";

@@ -1,5 +1,6 @@
 //! The remaining work of a snapshot: the items of [pages](crate::pages), or the pieces of a
-//! sequence, that the snapshot must still write. It writes each as it was when the snapshot began.
+//! sequence, that the snapshot must still write. The snapshot writes each item or piece as it was
+//! when the snapshot began.
 
 use std::collections::VecDeque;
 use std::ops::Range;

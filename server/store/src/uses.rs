@@ -6,9 +6,9 @@
 //!   most keys of a full store have been used within the same few seconds.
 //! - Under an LFU policy, the bits are minutes and a logarithmic counter (Morris, "Counting large
 //!   numbers of events in small registers", 1978) that decays while the key is not used, as in
-//!   Redis. Redis has 16 bits of minutes. Here the top one of these bits changes with each access,
-//!   so that eviction sees that a key was used after eviction examined it: most accesses do not
-//!   change the counter. So the minutes wrap after 22 days, in Redis after 45.
+//!   Redis. Redis has 16 bits of minutes. Here the top one of these bits changes with each access.
+//!   Most accesses do not change the counter, so this bit shows eviction that a key was used after
+//!   eviction examined it. The minutes have one bit less and wrap after 22 days, in Redis after 45.
 
 use crate::time::Now;
 
@@ -126,7 +126,7 @@ impl Uses {
     }
 
     /// Returns the eviction rank of a key with usage `uses`: keys with a greater rank are evicted
-    /// first. While two keys are not used, the order of their ranks does not change.
+    /// first. While two keys are not used, the order of their ranks does not reverse.
     #[inline]
     pub(crate) fn rank(self, uses: u32, now: Now) -> u32 {
         match self {
@@ -136,8 +136,8 @@ impl Uses {
         }
     }
 
-    /// Returns the time in the unit of this policy: seconds, units of 128 ms, or minutes. Ranks
-    /// change only when this time changes.
+    /// Returns the time in the unit of this policy: seconds, units of 128 ms, or minutes. The rank
+    /// of an unused key changes only when this time changes.
     #[inline]
     pub(crate) fn tick(self, now: Now) -> u32 {
         match self {

@@ -78,6 +78,24 @@ pub fn append(out: &mut Vec<u8>, element: Element<'_>) {
 }
 
 /// Appends an entry with `text`: as an integer if it is exactly the decimal text of an `i64`.
+///
+/// ```
+/// use punctual_rdb::listpack::{self, Element};
+///
+/// let mut entries = Vec::new();
+/// listpack::encode(&mut entries, b"field");
+/// listpack::encode(&mut entries, b"-12");
+///
+/// let (first, at) = listpack::next(&entries, 0).unwrap();
+/// assert_eq!(first, Element::Bytes(b"field"));
+/// let (second, end) = listpack::next(&entries, at).unwrap();
+/// assert_eq!(second, Element::Int(-12));
+/// assert_eq!(listpack::next(&entries, end), None);
+/// assert_eq!(listpack::prev(&entries, end), Some((Element::Int(-12), at)));
+///
+/// let whole = listpack::wrap(&entries, 2);
+/// assert_eq!(listpack::validate(&whole), Ok(2));
+/// ```
 #[inline]
 pub fn encode(out: &mut Vec<u8>, text: &[u8]) {
     append(out, Element::of(text));

@@ -12,8 +12,37 @@ pub const BLOCK_LEN_MAX: usize = 1 << 30;
 /// Length in bytes of the 0 after the master's fields.
 pub(super) const MASTER_END_LEN: usize = 2;
 
-/// A block of entries. The bytes are in a `Vec`, or borrowed while a snapshot is read. The format
-/// is described in [`stream`](crate::stream); "the master" is its master entry.
+/// A block of entries. The bytes are in a `Vec`, or borrowed while a snapshot is read.
+///
+/// The block's listpack starts with the *master entry* ("the master"). Each entry has flags, the
+/// difference between its ID and the block's ID, and its fields and values. The last element of an
+/// entry is the number of its other elements, for walking backwards:
+///
+/// | element | master entry | entry |
+/// |---|---|---|
+/// | 1 | number of live entries | flags: 1 if deleted, 2 if the fields are the master entry's |
+/// | 2 | number of deleted entries | milliseconds minus the milliseconds of the block's ID |
+/// | 3 | number of fields | sequence number minus the sequence number of the block's ID |
+/// | then | the fields | with flag 2: the values; otherwise: number of fields, fields with values |
+/// | last | 0 | number of elements of this entry before this one |
+///
+/// In memory, the numbers of the master are integers beside the bytes, so appending and deleting
+/// never move entries.
+///
+/// ```
+/// use punctual_rdb::{Element, stream::{Block, StreamId}};
+///
+/// let pair = [(&b"temp"[..], &b"21"[..])];
+/// let mut block = Block::new(StreamId { ms: 5, seq: 1 }, 128, pair.into_iter());
+/// block.append(StreamId { ms: 9, seq: 0 }, [(&b"temp"[..], &b"22"[..])].into_iter());
+///
+/// let last = block.entries().next_back().unwrap();
+/// assert_eq!(last.id, StreamId { ms: 9, seq: 0 });
+/// assert_eq!(last.pairs().next(), Some((Element::Bytes(b"temp"), Element::Int(22))));
+/// let at = last.at;
+/// assert!(block.delete(at));
+/// assert_eq!((block.live(), block.deleted()), (1, 1));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block<B = Vec<u8>> {
     /// Bare entries of a listpack: the master's fields and its final 0, then the entries.

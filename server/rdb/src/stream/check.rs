@@ -82,8 +82,9 @@ pub(super) fn check(id: StreamId, bytes: &[u8]) -> Result<Block<&[u8]>, Corrupt>
         last_id,
         live,
         deleted,
-        // The block's bytes lack the three numbers of the master entry. The number fits in 32 bits,
-        // because an element has at least two bytes and a listpack is shorter than 4 GiB.
+        // The block's bytes lack the three numbers of the master entry. The number of elements fits
+        // in 32 bits, because an element has at least two bytes and a listpack is shorter than 4
+        // GiB.
         elements: whole.count() as u32 - 3,
         fields,
         fields_end: (fields_end - start) as u32,

@@ -3,8 +3,8 @@
 //! Commands come from six sources: a client, the queue of EXEC, a script, a timer, the primary's
 //! stream, or an append-only file. [`CHECKS`] lists the checks for the commands of each source, and
 //! [`Dispatcher::admit`] makes them in Redis's order. A new check is a row in [`CHECKS`] and a few
-//! lines in `admit`. The caller handles a refusal: it sends an error reply, pauses a timer, or ends
-//! a link.
+//! lines in `admit`. The caller handles a refusal: it sends an error reply, postpones or pauses a
+//! timer, ends a link, or ends a load.
 //!
 //! Most states in which the server refuses commands (loading, a failed disk, too few replicas, ...)
 //! are bits of one atomic ([`crate::node::gate`]), so one load covers them all.

@@ -16,7 +16,7 @@ use crate::table::{Entry, Run};
 impl Dispatcher<'_, '_> {
     /// Executes a command when the server has several loops. A command that may need shards of a
     /// running script waits for the script's end. A command that runs a script waits until no other
-    /// script runs.
+    /// script runs. While the script is busy, the command gets the error BUSY instead.
     pub(crate) fn execute_beside_scripts(
         &mut self,
         session: &mut Session,

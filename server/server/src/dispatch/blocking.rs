@@ -4,10 +4,11 @@
 //! A blocking command that finds nothing joins the queues of its keys under the locks that it ran
 //! under, so no push can come in between. A commit marks a key as *ready* if a client waits for it.
 //! When the command or the transaction is done, its loop runs the waiting commands again, oldest
-//! first, also for clients of other loops. That may make further keys ready. Replies go through the
-//! mailboxes of the clients' loops, in order with messages.
+//! first, also for clients of other loops. These commands may make further keys ready. Replies go
+//! through the mailboxes of the clients' loops, in order with messages.
 //!
-//! Waiters of MIGRATE, SHUTDOWN and WAIT are in no key's queue; other events end their waits.
+//! Waiters of MIGRATE, SHUTDOWN, WAIT and WAITAOF are in no key's queue; other events end their
+//! waits.
 
 use std::sync::Arc;
 

@@ -83,7 +83,7 @@ pub(crate) struct Dispatcher<'a, 's> {
     pub(crate) clock: &'a Counter,
     /// Reading of `clock` at the start of the running command.
     pub(crate) command_start: u64,
-    /// Minimum duration in nanoseconds of a command in the slow log.
+    /// Minimum duration in nanoseconds of a command that the slow log or LATENCY records.
     slow_ns: u64,
     latency_tracking: bool,
     /// The loop, which serves its other clients during a long wait. `None` while it serves them.

@@ -6,7 +6,7 @@
 //! command, and checks that the timer is still due. A timer whose user may not run the command is
 //! paused, and its command does not run. While another loop runs a script, no timer fires, unless
 //! this loop's turn already holds every shard. A timer whose command runs a script counts as a
-//! running script, so other scripts wait for its end.
+//! running script, so other scripts wait for the end of the command.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -37,7 +37,8 @@ const RETRY: Duration = Duration::from_secs(1);
 /// Outcome of an attempt to fire a timer.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Fired {
-    /// The timer has run, was postponed or was paused. The error, if there was one.
+    /// The attempt is complete: the timer has run, or was refused, postponed or paused. Contains
+    /// the error, if there was one.
     Done(Option<Vec<u8>>),
     /// The timer was changed or removed before it could fire.
     Changed,

@@ -43,9 +43,9 @@ impl Dispatcher<'_, '_> {
     }
 
     /// Returns whether CLIENT PAUSE delays this command. Stops expiry for a command that only reads
-    /// during a pause. As in Redis, a pause of all commands includes CLIENT UNPAUSE and exempts
-    /// monitors. CLOCK is exempt because a virtual clock would otherwise never reach the end of the
-    /// pause.
+    /// during a pause, and on a replica. As in Redis, a pause of all commands includes CLIENT
+    /// UNPAUSE and exempts monitors and replicas. CLOCK is exempt because a virtual clock would
+    /// otherwise never reach the end of the pause.
     #[cold]
     pub(super) fn apply_pause(&mut self, session: &Session, entry: &Entry, args: Args) -> bool {
         let pause = self.shared.clients.pauses.in_force(self.turn.now);

@@ -1,4 +1,5 @@
-//! FAILOVER: this server and one of its replicas exchange their roles, and no write is lost.
+//! FAILOVER: this server and one of its replicas exchange their roles. Without FORCE, no write is
+//! lost.
 //!
 //! Writes are paused until a replica has acknowledged the whole stream. Then this server becomes a
 //! replica of that replica. The PSYNC of this server announces the failover, and makes the other

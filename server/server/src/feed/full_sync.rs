@@ -2,11 +2,11 @@
 //! thread.
 //!
 //! All replicas that wait when the synchronization begins, and that want the same data, share one
-//! walk. It begins in a turn that holds every shard: the snapshot is the keyspace at the offset
-//! that `+FULLRESYNC` names, and the backlog keeps the stream from this offset on for each replica.
-//! The thread locks one shard at a time for the walk. It only encodes: it adds blocks to the
-//! replicas' transfers, holds no lock while it waits for a slow replica, and ends after the last
-//! block. The event loops of the replicas send the blocks.
+//! walk. The walk begins in a turn that holds every shard: the snapshot is the keyspace at the
+//! offset that `+FULLRESYNC` names, and the backlog keeps the stream from this offset on for each
+//! replica. The thread locks one shard at a time for the walk. It only encodes: it adds blocks to
+//! the replicas' transfers, holds no lock while it waits for a slow replica, and ends after the
+//! last block. The event loops of the replicas send the blocks.
 //!
 //! If all of these replicas have the capability `eof`, and `repl-diskless-sync` is on or the
 //! replicas want a part of the data, they get the bytes while these are encoded, between
@@ -124,7 +124,8 @@ fn begin(
         complete: false,
     };
     shared.durability.changelog.force_select();
-    // PINGs are appended at any time, so the offset is read under the lock of the stream.
+    // REPLCONF GETACK may be appended at any time, so the offset is read under the lock of the
+    // stream.
     let stream = shared.replication.replicas.stream();
     let position = HistoryPosition {
         id: shared.replication.ids().current,

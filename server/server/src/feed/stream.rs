@@ -15,8 +15,8 @@ use crate::replication::replicas::{Replicas, Stream};
 
 impl Shared {
     /// Appends bytes to the replication stream if there is a backlog, and orders the loops with
-    /// replicas to send them. The caller holds the mutex of the log, or prevents all changes of the
-    /// keyspace.
+    /// replicas to send them. A caller that appends changes holds the mutex of the log, or prevents
+    /// all other changes of the keyspace.
     pub(crate) fn append_to_stream(&self, bytes: &[u8]) {
         let mut guard = self.replication.replicas.stream();
         let stream = &mut *guard;

@@ -2,8 +2,9 @@
 //! timeouts.
 //!
 //! The upkeep runs in a turn of loop 0: once a second while there are replicas or
-//! `min-replicas-to-write` is set, and when another thread requests it
-//! ([`Shared::request_upkeep`]). It measures time with the stopwatch, also with a virtual clock.
+//! `min-replicas-to-write` is set, when a synchronization, a failover or the end of the backlog is
+//! due, and when another thread requests it ([`Shared::request_upkeep`]). The upkeep measures time
+//! with the stopwatch, also with a virtual clock.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,4 +1,4 @@
-//! Changes of the role: REPLICAOF, and the directive `replicaof` at startup.
+//! Changes of the role: by REPLICAOF, by a failover, and by the directive `replicaof` at startup.
 
 use std::sync::atomic::Ordering;
 

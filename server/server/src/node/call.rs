@@ -14,8 +14,9 @@ use crate::session::Session;
 
 /// Context of a running command of the server.
 ///
-/// The turn may hold shard locks from earlier commands. A handler must call `call.turn.release()`
-/// before it blocks, runs for a long time, or takes a lock other than the pub/sub registry's.
+/// The turn may hold locks of shards from earlier commands. A handler must call
+/// `call.turn.release()` before it blocks or runs for a long time. A handler that holds shards
+/// takes other locks in the order of [`Rank`](punctual_store::lock_order::Rank).
 pub struct Call<'a, 's> {
     /// State that all event loops share.
     pub shared: &'a Arc<Shared>,

@@ -6,9 +6,9 @@
 //! effects of changed users. [`scripts`] has the compiled scripts of a loop, and [`call`] the
 //! context of a handler of the server's own commands.
 //!
-//! Ground rules: locks are taken in this order: shards, configuration, log of changes,
-//! subscriptions, mailboxes. Debug builds assert it. Figures that one loop writes often are on
-//! cache lines of their own.
+//! Ground rules: locks are taken in the order of [`Rank`]: shards, configuration, log of changes,
+//! replication stream, subscriptions, client-side caches, mailboxes. Debug builds assert this
+//! order. Figures that one loop writes often are on cache lines of their own.
 
 pub(crate) mod call;
 pub(crate) mod gate;
@@ -62,8 +62,7 @@ use crate::tls::{Context, Tls};
 use crate::world::World;
 use crate::world::clock::{Move, MoveError, Rounds, ServerClock};
 
-/// State that all event loops share. Locks are taken in this order: shards, `config`, the log of
-/// changes, the pub/sub registry, mailboxes.
+/// State that all event loops share.
 pub struct Shared {
     /// Clocks, randomness and threads of the machine.
     pub(crate) world: World,
@@ -141,7 +140,7 @@ pub struct ClientState {
     pub(crate) users: Users,
     /// Subscriptions.
     pub pubsub: PubSub,
-    /// Clients that receive every command.
+    /// Clients in MONITOR mode.
     pub monitors: Monitors,
     /// Clients with client-side caches.
     pub(crate) trackers: Trackers,

@@ -30,7 +30,7 @@ pub(crate) enum Order {
         /// Listeners for encrypted connections.
         tls: Option<Vec<Listener>>,
     },
-    /// Close a client (CLIENT KILL).
+    /// Close a client, for example after CLIENT KILL.
     Kill {
         /// Id of the client.
         client: u64,
@@ -67,7 +67,8 @@ pub(crate) enum Order {
     /// Collect the loop's free pages, so that the thread of `reclaim` can return them to the
     /// system.
     Collect(Share),
-    /// Check the clients that wait for the end of a pause, and due keys.
+    /// Check the clients that wait for the end of a pause, due keys, and work that another thread
+    /// has scheduled.
     Resume,
     /// Send replicas the bytes that are ready for them: blocks of a snapshot, or the stream.
     FeedReplicas,

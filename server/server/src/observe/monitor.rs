@@ -1,4 +1,5 @@
-//! MONITOR: sends every command that runs to the monitoring clients.
+//! MONITOR: sends the commands that run, except administrative commands, to the monitoring clients.
+//! A script is sent before its own commands.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};

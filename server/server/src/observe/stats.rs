@@ -1,6 +1,6 @@
 //! Counters of the server. Each event loop has its own counters; INFO sums them.
 //!
-//! Invariant: only one thread (the loop) writes a [`Counter`]; any thread may read it.
+//! Invariant: only one thread (the loop) adds to a [`Counter`]; any thread may read or reset it.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -117,7 +117,8 @@ pub struct LoopStats {
     pub output_peak: RecentPeak,
     /// Counters of the commands, indexed by their number in the table.
     pub by_command: Box<[CommandStats]>,
-    /// Time from a key's or field's deadline to its expiry, in microseconds.
+    /// Time from a deadline to the expiry of its key, field, stream entry or lease, or to the
+    /// firing of its timer, in microseconds.
     pub lateness_us: Mutex<Histogram<u64>>,
 }
 

@@ -424,7 +424,8 @@ fn join(
 }
 
 /// Reads a snapshot into the keyspace of `turn`, which may not be the server's own. Calls `pause`
-/// at intervals, and ends if it returns false. The caller adds the returned libraries. Logs damage.
+/// at intervals, and ends if `pause` returns false. The caller adds the returned libraries. Logs
+/// damage.
 pub(crate) fn read_all<'s, S: Source<Error = io::Error>>(
     shared: &Shared,
     reader: &mut Reader<S>,

@@ -30,10 +30,10 @@ const PROGRESS_MIN_KEYS: u64 = 500_000;
 /// Error of a save. The old file is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SaveError {
-    /// Another save is running.
+    /// Another walk is running: a save, a rewrite or a full synchronization.
     #[error("a background save is in progress")]
     Busy,
-    /// FLUSHALL or a shutdown has aborted the save.
+    /// The save or rewrite was aborted, for example by FLUSHALL or a shutdown.
     #[error("the save was aborted")]
     Aborted,
     /// An operation on the file has failed.

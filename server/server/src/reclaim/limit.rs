@@ -47,7 +47,7 @@ pub(crate) enum Fit {
     Fits,
     /// The memory is above the limit; the next step continues. Commands run meanwhile, as in Redis.
     Unfinished,
-    /// The memory is above the limit, and no key may be evicted.
+    /// The memory is above the limit, and no key can be evicted.
     Full,
 }
 

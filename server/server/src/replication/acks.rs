@@ -2,8 +2,8 @@
 //!
 //! Such a client has a [`Waiter`], like a client in a blocking command, but the waiter is in no
 //! queue of a key. The thread that claims the waiter ([`Waiter::claim`]) sends the reply. No
-//! acknowledgement is missed: it is recorded before the list of waits is locked, and a client
-//! checks the acknowledgements again after it has joined the list.
+//! acknowledgement is missed: each is recorded before the list of waits is locked, and after a
+//! client has joined the list, the acknowledgements are checked again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

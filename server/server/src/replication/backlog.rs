@@ -1,10 +1,11 @@
 //! The last part of the replication stream, in blocks of [`BLOCK_BYTES`].
 //!
-//! The stream consists of the effects that event loops append to the log of changes. They are
-//! stored once for all replicas. The backlog keeps at least its configured size, and all bytes that
-//! a replica still needs. Full blocks are shared by reference, so they are sent without a lock.
-//! Only the last block changes, so its bytes are copied for a reader. Blocks without readers are
-//! reused, so an append usually only copies its bytes.
+//! The stream of a primary consists of the effects that event loops append to the log of changes,
+//! of PINGs, and of requests for acknowledgements. The stream of a replica consists of the bytes of
+//! its primary. The bytes are stored once for all replicas. The backlog keeps at least its
+//! configured size, and all bytes that a replica still needs. Full blocks are shared by reference,
+//! so they are sent without a lock. Only the last block changes, so its bytes are copied for a
+//! reader. Blocks without readers are reused, so an append usually only copies its bytes.
 //!
 //! This module uses no socket, clock or lock. Offsets are defined in [`crate::replication::state`]:
 //! the first byte of a history has offset 1.

@@ -1,9 +1,10 @@
 //! One attached replica: its announcements about itself, its phase, and its acknowledgements.
 //!
 //! The replica's connection belongs to an event loop, and only this loop writes to the socket:
-//! first the blocks of the [`Transfer`], then the stream from the backlog. The loop stores the next
-//! offset to send, and ends the phases [`Phase::Receiving`] and [`Phase::Loading`]. Any thread may
-//! read a replica's figures. Fields that end in `_ms` are readings of [`World::stopwatch_ms`].
+//! first the blocks of the [`Transfer`], then the stream from the backlog. The start of a
+//! synchronization sets the first offset to send; the loop advances it. The loop ends the phases
+//! [`Phase::Receiving`] and [`Phase::Loading`]. Any thread may read a replica's figures. Fields
+//! that end in `_ms` are readings of [`World::stopwatch_ms`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -148,7 +149,7 @@ impl Replica {
         self.acked_file.load(Ordering::Acquire)
     }
 
-    /// Returns the milliseconds since the last acknowledgement.
+    /// Returns the milliseconds since the last acknowledgement or other contact.
     pub(crate) fn silence_ms(&self) -> u64 {
         self.world
             .stopwatch_ms()

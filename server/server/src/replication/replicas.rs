@@ -19,8 +19,8 @@ use crate::replication::replica::Replica;
 /// A thread that encodes a snapshot, and the replicas that receive the snapshot.
 type Running = (JoinHandle<()>, Vec<Arc<Replica>>);
 
-/// The running full synchronizations. One of them walks through the keyspace; earlier ones may
-/// still be sending their snapshots.
+/// The running full synchronizations. At most one of them walks through the keyspace; earlier ones
+/// may still be sending their snapshots.
 #[derive(Debug, Default)]
 pub(crate) struct FullSync {
     running: Mutex<Vec<Running>>,

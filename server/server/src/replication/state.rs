@@ -6,8 +6,8 @@
 //! replicas of both servers can continue without a full synchronization.
 //!
 //! Ground rules:
-//! - The backlog's append advances the **offset** under the mutex of the log. Apart from that, only
-//!   [`Replication::adopt`] sets it. Its caller has disconnected all replicas first.
+//! - The backlog's append advances the **offset** under the lock of the stream. Apart from that,
+//!   only [`Replication::adopt`] sets the offset.
 //! - **Role and ids** change in a turn that holds every shard. So no effect is appended meanwhile,
 //!   and a client's write belongs to one history. Servers without a history to keep are exceptions:
 //!   at their start, and in [`Replication::begin_history`].
@@ -171,9 +171,9 @@ impl Replication {
     }
 
     /// Makes the server a primary (REPLICAOF NO ONE, or a failover): the present history becomes
-    /// the second one, and a new history begins. The caller holds every shard. Afterwards it
-    /// disconnects the replicas, which reconnect and continue, and makes the log begin with a
-    /// SELECT.
+    /// the second one, and a new history begins. The caller holds every shard. Afterwards the
+    /// caller disconnects the replicas, which reconnect and continue, and makes the log begin with
+    /// a SELECT.
     pub(crate) fn promote(&self) {
         let mut ids = self.ids.lock();
         self.replica.store(false, Ordering::Release);
@@ -185,8 +185,8 @@ impl Replication {
     }
 
     /// Continues in the history of the primary under another id (`+CONTINUE <id>`): the present id
-    /// becomes the second one. Returns false if the id is unchanged. If it returns true, the caller
-    /// disconnects the replicas, which reconnect and receive the new id.
+    /// becomes the second one. Returns false if the id is unchanged. If the result is true, the
+    /// caller disconnects the replicas, which reconnect and receive the new id.
     pub(crate) fn continue_as(&self, id: ReplicationId) -> bool {
         let mut ids = self.ids.lock();
         if ids.current == id {
@@ -201,8 +201,8 @@ impl Replication {
     }
 
     /// Takes over the history and the offset of data from another server: from a full
-    /// synchronization, or from a snapshot with `repl-id` and `repl-offset`. The caller has
-    /// disconnected all replicas and dropped the backlog.
+    /// synchronization, or from a snapshot with `repl-id` and `repl-offset`. The caller holds every
+    /// shard. Afterwards the caller disconnects all replicas and begins a new backlog.
     pub(crate) fn adopt(&self, id: ReplicationId, offset: u64) {
         let mut ids = self.ids.lock();
         *ids = Ids {
@@ -213,8 +213,8 @@ impl Replication {
         self.offset.store(offset, Ordering::Release);
     }
 
-    /// Takes over the history of the snapshot with which a primary starts. It becomes the second
-    /// history, which replicas may continue, and a new history begins.
+    /// Takes over the history of the snapshot with which a primary starts. This history becomes the
+    /// second one, which replicas may continue, and a new history begins.
     pub(crate) fn restart(&self, id: ReplicationId, offset: u64) {
         self.adopt(id, offset);
         self.promote();

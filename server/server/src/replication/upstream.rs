@@ -275,7 +275,7 @@ impl Upstream {
         if current {
             inner.down_since = Some(self.world.stopwatch());
             // The next attempt has no delay, because the primary's backlog drops old bytes. After a
-            // refused command, the same attempt would fail again, so it waits.
+            // refused command, an attempt would fail again, so the next one waits.
             inner.tried = refused.then(|| self.world.stopwatch());
             self.set_phase(&mut inner, Phase::Connect);
         }

@@ -10,9 +10,9 @@
 //! - Each command of a script is admitted and executed like a client's command
 //!   (`dispatch/script.rs`), and may not wait.
 //! - Lua calls `Host::interrupt` at regular intervals. After `busy-reply-threshold` the script's
-//!   loop serves its other clients from that call, and only commands that Redis allows during a
-//!   busy script. A killed script gets an error on each further line, so it cannot continue after a
-//!   `pcall` that catches the error.
+//!   loop serves its other clients within that call. The loop runs only the commands that Redis
+//!   allows during a busy script. A killed script gets an error on each further line, so it cannot
+//!   continue after a `pcall` that catches the error.
 
 pub(crate) mod cache;
 pub(crate) mod functions;

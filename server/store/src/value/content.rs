@@ -7,8 +7,8 @@
 //!
 //! A snapshot *walks* through a large value in steps, while commands change the value. A walk
 //! begins when a snapshot reaches the value, or before the first change of a value that the
-//! snapshot has not reached. During the walk, the collection copies an element, or a piece of a
-//! list, before the element changes or is removed ([`Keyed`](super::keyed::Keyed),
+//! snapshot has not reached. During the walk, the collection copies an element, a piece of a list
+//! or a block of a stream, before it changes or is removed ([`Keyed`](super::keyed::Keyed),
 //! `list/content.rs`, `stream/content.rs`). So the snapshot gets the value as it was when the walk
 //! began. During a walk, the value does not convert to another encoding.
 

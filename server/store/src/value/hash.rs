@@ -5,10 +5,10 @@
 //!
 //! - A hash in which a field has, or had, a deadline is a table, however small. The table's field
 //!   `small` is true while OBJECT ENCODING must reply with the packed form `listpackex`.
-//! - A hash stores the deadlines of its fields, so a copy or a move keeps them, but it arms no
-//!   timer. While the hash is in a database, [`Db`](crate::keyspace::db::Db) arms a timer for each
-//!   deadline, and only the database changes the timers (`db::fields`). A method that removes a
-//!   deadline returns the timer, which the caller must disarm.
+//! - A hash stores the deadlines of its fields, so a copy or a move keeps the deadlines. The hash
+//!   itself arms no timer. While the hash is in a database, [`Db`](crate::keyspace::db::Db) arms a
+//!   timer for each deadline, and only the database changes the timers (`db::fields`). A method
+//!   that removes a deadline returns the timer, which the caller must disarm.
 //! - A field whose deadline has passed stays until its timer or a command removes it. So readers
 //!   compare deadlines with `now`.
 

@@ -2,10 +2,9 @@
 //! retried when the worker fails.
 //!
 //! [`Keyed`] finds a job ([`Job`]) by its ID. One ordered [`Set`] for each state holds small
-//! references to the jobs, so the next job of a state is the first entry of its set. A queue is not
-//! a stream, because the entries of a stream have only one order, the order of their IDs.
+//! references to the jobs, so the next job of a state is the first entry of its set.
 //!
-//! - A job is in the set of its state. A job that waits and has an expiry time is also in
+//! - A job is in the set of its state. A waiting or ready job with an expiry time is also in
 //!   `Jobs::expiring`. `Jobs::file` and `Jobs::unfile` keep both up to date.
 //! - *The record and the current time determine a job's state.* A waiting job becomes ready at its
 //!   due time. A lease that ends makes its job wait until [`Job::due_after`]. These changes are not
@@ -14,7 +13,6 @@
 //! - Each lease has a new token, so the token of a lease that has ended matches no job.
 //! - IDs and tokens come from one sequence, which is at least the time in Unix µs, so a queue that
 //!   is deleted and created again does not repeat them.
-//! - The database arms the queue's timer (`keyspace/db/timelines.rs`).
 
 mod content;
 mod job;
@@ -118,8 +116,8 @@ const fn index_of(reference: Reference) -> u32 {
     reference.1 as u32
 }
 
-/// Returns the set of a job, and the number that sorts the job in the set: a time in Unix ms, below
-/// the inverted priority for a ready job.
+/// Returns the set of a job, and the number that sorts the job in the set: a time in Unix ms. For a
+/// ready job, the bits above the time hold the inverted priority.
 fn sort_key(job: &Job) -> (Set, u64) {
     match job.state {
         State::Waiting => (Set::Delayed, job.at),
@@ -257,7 +255,7 @@ impl Jobs {
         if lives(&first) {
             return Some(first);
         }
-        // The next step removes the jobs that have expired.
+        // The next steps remove the jobs that have expired.
         ready.walk(1..ready.len(), false).map(index_of).find(lives)
     }
 

@@ -1,10 +1,10 @@
 //! The elements of a large collection by name: a set's members, a hash's fields, a sorted set's
-//! entries.
+//! entries, a queue's jobs.
 //!
 //! Elements lie in [pages](crate::pages) under indices that never move. The keyspace's own [hash
 //! table](crate::hash_table) finds them, so a large collection grows without a stall and its scans
-//! have the keyspace's guarantees. A collection of at most `FEW` elements has no table: a lookup
-//! compares each element.
+//! have the keyspace's guarantees. A collection gets its table when it has more than `FEW`
+//! elements. Without a table, a lookup compares each element.
 
 use std::fmt;
 use std::sync::OnceLock;

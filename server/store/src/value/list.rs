@@ -175,7 +175,7 @@ impl List {
         let bytes_max = limit.bytes();
         if self.rest.is_none() {
             // Redis checks only the length of the texts, so the overhead of the entries may push
-            // the first piece above the limit. Here the piece is at most twice as large.
+            // the first piece above the limit. Here the piece may have at most twice the limit.
             if self.first.len() + element.entry_len() <= 2 * bytes_max {
                 return self.first.push(end, element, bytes_max);
             }
@@ -283,7 +283,8 @@ impl List {
         }
     }
 
-    /// Converts a list of one small piece back to Redis's `listpack` after a removal.
+    /// Converts a list of one small piece back to a `listpack`, and releases spare room of the
+    /// piece.
     #[inline]
     fn shrink(&mut self, limit: PieceSize) {
         if let Some(rest) = &self.rest {

@@ -2,15 +2,14 @@
 //!
 //! - A [`Value`] takes 20 bytes of its key's record. Larger content is behind one pointer.
 //! - A small set, hash or sorted set is one block of exact size ([`packed`]) that holds the entries
-//!   of a listpack, as a snapshot does. Beyond Redis's limits ([`Limits`](crate::limits::Limits))
-//!   it becomes a table, so OBJECT ENCODING replies as Redis's does.
+//!   of a listpack. A small set of integers is an intset. Beyond Redis's limits
+//!   ([`Limits`](crate::limits::Limits)) the collection becomes a table, so OBJECT ENCODING replies
+//!   as Redis's does.
 //! - A large set, hash or sorted set finds its elements by name in [`keyed`]. A large sorted set
 //!   also has a B+ tree (`tree.rs`) in the order of scores.
 //! - Lists and streams are sequences of blocks. Each block has the form that a snapshot has.
-//! - A value does not read the clock and arms no timer; the database does
+//! - A value does not read the clock and arms no timer. The database arms the timers of its values
 //!   (`keyspace/db/fields.rs`, `keyspace/db/timelines.rs`).
-//! - A large removed value is dropped after the turn, when no shard is locked: see
-//!   [`Content::drops_late`].
 //!
 //! To add a type, implement [`Content`] for it, add it to the list `types!`, and read it in
 //! `decode.rs`.

@@ -91,7 +91,8 @@ impl Stream {
         self.totals.first_id
     }
 
-    /// Returns the greatest ID that XDEL deleted, 0-0 if it deleted no entry.
+    /// Returns the greatest ID that was deleted by its ID, for example by XDEL, or that XSETID set;
+    /// 0-0 if there is no such ID.
     pub fn max_deleted(&self) -> Id {
         self.totals.max_deleted_id
     }
@@ -263,8 +264,8 @@ impl Stream {
         self.groups.remove(name)
     }
 
-    /// Returns whether XDEL has deleted an entry from `id` on, so that the number of entries from
-    /// `id` on cannot be computed from counters.
+    /// Returns whether an entry from `id` on may have been deleted by its ID. Then the number of
+    /// entries from `id` on cannot be computed from counters.
     fn has_gaps_from(&self, id: Id) -> bool {
         let max_deleted = self.totals.max_deleted_id;
         // As in Redis 7.0, deletions before the first entry do not count.

@@ -69,7 +69,8 @@ impl Str {
         Self::Boxed(Box::<[u8]>::from(bytes).into())
     }
 
-    /// Replaces the content with `bytes`, in the same memory if the sizes are equal. O(length).
+    /// Replaces the content with `bytes`. Reuses the memory of a `Boxed` string of equal length.
+    /// O(length).
     #[inline]
     pub fn set(&mut self, bytes: &[u8]) {
         match self {

@@ -83,7 +83,7 @@ impl Zset {
 
     /// Creates a sorted set of names and scores in any order, in the compact form if the limits
     /// allow it. Returns `None` for a duplicate name or a NaN score. O(n log n), O(n) if the pairs
-    /// are in ascending or descending order.
+    /// are in ascending or descending order; O(n²) in the compact form.
     pub fn from_pairs(pairs: Vec<(Text, f64)>, limits: Limits) -> Option<Self> {
         if pairs.iter().any(|(_, score)| score.is_nan()) {
             return None;
@@ -343,7 +343,8 @@ impl Zset {
     }
 
     /// Iterates over the entries of a range of ranks in order, or in reverse order if `backwards`;
-    /// ignores ranks beyond the last entry. O(log n), then O(1) per entry.
+    /// ignores ranks beyond the last entry. O(log n), O(n) in the compact form, then O(1) per
+    /// entry.
     pub fn walk(&self, ranks: Range<usize>, backwards: bool) -> Walk<'_> {
         let end = ranks.end.min(self.len());
         let ranks = ranks.start.min(end)..end;

@@ -4,7 +4,8 @@
 //! ([`Now::replaying`](punctual_store::Now)), because the file contains the expiries as DEL. A
 //! script that fails has run the commands before its error, so its failure does not stop the load;
 //! every other error does. The load changes nothing on disk, except that it cuts off the torn end
-//! of the last file after everything before the torn end has run.
+//! of the last file (an incomplete command or transaction) after everything before the torn end has
+//! run.
 
 use std::io::{self, Read, Seek as _, SeekFrom};
 use std::path::PathBuf;

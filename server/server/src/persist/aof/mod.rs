@@ -7,9 +7,9 @@
 //! files, and the state that the threads share.
 //!
 //! Ground rules: event loops append to the [log](crate::changelog) in memory and touch no file. The
-//! writer, behind its lock, writes the incremental file. The threads of the writer and the thread
-//! of a rewrite change the manifest, under the lock of `Aof::files`. They hold no shard's lock
-//! meanwhile.
+//! writer, behind its lock, writes the incremental file. After the start of the server, the threads
+//! of the writer and the thread of a rewrite change the manifest, under the lock of `Aof::files`.
+//! They hold no shard's lock meanwhile.
 
 mod commands;
 pub(crate) mod load;

@@ -4,9 +4,10 @@
 //! The walk and the incremental file begin in one turn that holds every shard: the turn sets a mark
 //! in the log at which the writer continues in the next file. So the base and the new file fit
 //! together, and no change is buffered. The manifest names the new incremental file while it is
-//! empty, after the previous one is synced. It names the new base when the base is complete, synced
-//! and renamed. Only then the old files are removed. So a power cut at any moment leaves a manifest
-//! whose files are complete. If a rewrite fails, the old base and all incremental files remain.
+//! empty, after the previous one is synced. The manifest names the new base when the base is
+//! complete, synced and renamed. Only then the old files are removed. So a power cut at any moment
+//! leaves a manifest whose files are complete. If a rewrite fails, the old base and all incremental
+//! files remain.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -51,7 +52,8 @@ pub(crate) enum RewriteError {
 /// Begins a rewrite at this instant, on a separate thread.
 ///
 /// # Errors
-/// Another walk is running, or the thread cannot be started.
+/// Another walk is running, the turn is within a transaction, the manifest cannot be read, or the
+/// thread cannot be started.
 pub(crate) fn begin(shared: &Arc<Shared>, turn: &mut Turn) -> Result<(), RewriteError> {
     let state = &shared.durability;
     let rewrite = &state.aof.rewrite;

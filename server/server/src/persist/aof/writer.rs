@@ -1,11 +1,11 @@
 //! Writing the append-only file.
 //!
-//! The thread `punctual-aof` writes the bytes that loops have appended to the log, and syncs as
-//! `appendfsync` says. Bytes that arrive during a write are the next write. Replies wait for it
-//! ([`crate::changelog`]): it *releases* a position of the log when everything before it is written
-//! (with `always`: synced). One lock guards the [`Writer`]; no thread holds it during syncs for
-//! waiting replies, so these syncs overlap ([`super::syncers`]). A thread that holds it holds no
-//! shard's lock.
+//! The writer takes the bytes that loops have appended to the log, writes them, and syncs as
+//! `appendfsync` says. Bytes that arrive during a write are the next write. The writer *releases* a
+//! position in the log when everything before the position is written (with `always`: synced).
+//! Replies wait for the release ([`crate::changelog`]). One lock guards the [`Writer`]. No thread
+//! holds this lock during syncs for waiting replies, so these syncs overlap ([`super::syncers`]). A
+//! thread that holds this lock holds no shard's lock.
 //!
 //! After a failed write, the file is cut back to its last complete write. After a failed sync, it
 //! is cut back to the length of the last successful sync, and the bytes after that are written

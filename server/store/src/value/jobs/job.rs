@@ -100,7 +100,8 @@ pub struct Details<'a> {
     pub retries: u32,
     /// Waiting time between attempts; `None` for no waiting time.
     pub backoff: Option<Backoff>,
-    /// Unix ms at which the job is removed, unless a worker holds it at that time.
+    /// Unix ms at which a waiting or ready job is removed. A leased job is removed if its lease
+    /// ends at or after this time.
     pub expires_ms: Option<u64>,
     /// Milliseconds for which the record stays after the job is done.
     pub keep_ms: u64,
@@ -338,7 +339,8 @@ impl Job {
     }
 
     /// Returns the Unix ms at which the job is due again after an attempt that ended at `ended_ms`.
-    /// The result, jitter included, depends only on the job, so a replica computes the same time.
+    /// The result, jitter included, depends only on the job and `ended_ms`, so a replica computes
+    /// the same time.
     pub fn due_after(&self, ended_ms: u64) -> u64 {
         let Some(backoff) = self.details().backoff else {
             return ended_ms;

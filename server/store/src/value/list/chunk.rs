@@ -12,10 +12,10 @@ use punctual_rdb::listpack::{self, Element};
 use super::piece::PieceSize;
 use super::{End, Piece};
 
-/// Buffer sizes are multiples of this.
+/// The size of a new buffer with spare room is a multiple of this.
 const STEP: usize = 16;
 
-/// Buffers smaller than this never shrink.
+/// [`Chunk::shrink`] keeps buffers that are smaller than this.
 const SHRINK_FROM: usize = 256;
 
 /// A piece of a list: a header of 32 bytes and a buffer.

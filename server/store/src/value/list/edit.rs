@@ -102,8 +102,9 @@ impl List {
         }
     }
 
-    /// Inserts an element at offset `at` of a piece. If the piece has no room, the element goes
-    /// into a neighbour or, in the middle of the piece, between its two halves.
+    /// Inserts an element at offset `at` of a piece. If the piece has no room, an element at its
+    /// start or end goes into the neighbour or into a new piece. For an element in the middle, the
+    /// piece is split in two.
     fn insert_at(&mut self, number: usize, at: usize, text: &[u8], limit: PieceSize) {
         let element = Element::of(text);
         let bytes_max = limit.bytes();

@@ -20,8 +20,8 @@ pub struct PieceSize {
 }
 
 impl PieceSize {
-    /// Creates the limit from the directive: a number of elements if positive, otherwise 4 KiB for
-    /// -1 up to 64 KiB for -5.
+    /// Creates the limit from the directive. A negative number is a limit in bytes, from 4 KiB for
+    /// -1 to 64 KiB for -5. Other numbers limit the elements; 0 stands for 1.
     #[inline]
     pub const fn of(directive: i64) -> Self {
         if directive >= 0 {

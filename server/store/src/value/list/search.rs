@@ -35,7 +35,7 @@ impl List {
     }
 
     /// Visits the indices of the elements with this text, in order from an end on, until `visit`
-    /// returns false. Compares at most `count_max` elements. O(elements).
+    /// returns false. Considers only the first `count_max` elements from that end. O(elements).
     pub fn each_match(
         &self,
         text: &[u8],

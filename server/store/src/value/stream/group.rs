@@ -65,7 +65,7 @@ impl Consumer {
 /// A consumer group.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// ID of the last entry that was delivered.
+    /// ID of the last entry that was delivered, or the ID that XGROUP set.
     pub last_id: Id,
     /// Number of the stream's entries up to `last_id`, including deleted ones; `None` if unknown.
     pub entries_read: Option<u64>,

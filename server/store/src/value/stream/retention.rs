@@ -71,7 +71,8 @@ impl Stream {
         self.floor(now).is_none_or(|floor| id >= floor) && self.contains(id)
     }
 
-    /// Returns the number of entries from `floor` on. O(blocks before it + entries of a block).
+    /// Returns the number of entries from `floor` on. O(blocks before `floor` + entries of a
+    /// block).
     pub fn len_from(&self, floor: Id) -> u64 {
         let mut before = 0;
         for block in &self.blocks {

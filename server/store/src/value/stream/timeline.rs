@@ -150,7 +150,7 @@ impl Timeline {
         debug_assert!(removed.is_some(), "a timeline has all pending entries");
     }
 
-    /// Returns the times in ms after a delivery, after which readers may take over the entry.
+    /// Returns the durations in ms from a delivery until a reader may take over the entry.
     fn waits(&self) -> impl Iterator<Item = u64> {
         let lease = self.lease.iter().map(|lease| lease.ms);
         lease.chain(self.claims.iter().copied())
