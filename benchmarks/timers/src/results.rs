@@ -230,7 +230,8 @@ impl Results {
     pub fn best_peer(&self, figure: Figure, size: usize) -> Option<(&'static str, f64)> {
         let entries = self.entries.iter().enumerate();
         let exact = entries.filter(|(at, entry)| {
-            entry.role == Role::Peer && entry.tick == 1 && self.is_faultless(*at)
+            let is_peer = matches!(entry.role, Role::Peer | Role::Scan);
+            is_peer && entry.tick == 1 && self.is_faultless(*at)
         });
         let medians = exact.filter_map(|(at, entry)| {
             Some((entry.name, self.rounds(figure, size, at).spread()?.median))

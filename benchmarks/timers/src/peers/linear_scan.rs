@@ -9,7 +9,7 @@
 
 use std::mem;
 
-use crate::contender::Contender;
+use crate::contender::{Contender, Role};
 
 /// A connection, of which only the timer matters here.
 #[repr(align(64))]
@@ -27,6 +27,7 @@ pub struct LinearScan {
 
 impl Contender for LinearScan {
     const NAME: &'static str = "linear scan";
+    const ROLE: Role = Role::Scan;
     const MAX_TIMERS: usize = 10_000;
     type Handle = u32;
 

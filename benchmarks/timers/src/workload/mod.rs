@@ -14,7 +14,7 @@ mod turns;
 use fastrand::Rng;
 
 use crate::clock::{Pace, cpu};
-use crate::contender::Contender;
+use crate::contender::{Contender, Role};
 use crate::results::{Figure, Sample};
 
 /// Microseconds of a millisecond.
@@ -107,10 +107,15 @@ impl Workload {
         }
     }
 
-    /// Returns true if the contender "floor", which is not a queue, can run the workload.
-    pub fn has_floor(self) -> bool {
-        use Workload::{Arm, Earlier, Later, Steady};
-        matches!(self, Arm | Steady | Later | Earlier)
+    /// Returns true if a contender of this role takes part in the workload.
+    pub fn has(self, role: Role) -> bool {
+        use Workload::{Arm, Connections, Drain, Earlier, Later, Quic, QuicOn, Steady};
+        match role {
+            Role::Ours | Role::Peer => true,
+            Role::Scan => matches!(self, Connections | Drain | Quic | QuicOn),
+            // Its timers never fire.
+            Role::Floor => matches!(self, Arm | Steady | Later | Earlier),
+        }
     }
 
     /// Runs one round. Returns `None` if the preparation took too long.
