@@ -18,8 +18,8 @@ pub enum Role {
     Ours,
     /// A queue of another library.
     Peer,
-    /// Not a queue but a peer: it scans all connections whenever it is asked. It takes part only in
-    /// workloads that ask in each turn.
+    /// A peer without a queue, which scans all connections for the next deadline. It takes part
+    /// only in workloads that need the next deadline in each turn.
     Scan,
     /// Not a queue: it only accesses the memory that any queue needs, and so shows the cost of the
     /// benchmark itself.

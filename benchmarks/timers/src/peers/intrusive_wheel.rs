@@ -234,8 +234,8 @@ impl IntrusiveWheel {
         Some(first)
     }
 
-    /// Fires the nodes of a slot of level 0, or moves the nodes of another slot to lower levels. The
-    /// slot starts at the cursor.
+    /// Fires the nodes of a slot of level 0, or moves the nodes of another slot to lower levels.
+    /// The slot starts at the cursor.
     fn open(&mut self, level: usize, slot: usize, out: &mut impl FnMut(u64)) {
         let head = self.head(level, slot);
         // SAFETY: slots and nodes in slots are valid.

@@ -2,8 +2,8 @@
 //! library) replaced its wheel by such a scan.
 //!
 //! Each connection has its deadline in its own record. Arming, cancelling and re-arming write one
-//! field. Asking for the next deadline and firing scan all connections. Due timers fire in the order
-//! of their deadlines. The queue is exact.
+//! field. Asking for the next deadline and firing scan all connections. Due timers fire in the
+//! order of their deadlines. The queue is exact.
 //!
 //! A record is 64 bytes long: a scan over real connections reads at least one cache line of each.
 

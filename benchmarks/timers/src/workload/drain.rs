@@ -1,5 +1,6 @@
 //! The two benchmarks of the discussion that ended with neqo's wheel being replaced
-//! (mozilla/neqo#1780): a queue of eight timers is drained one by one, and an empty queue is asked.
+//! (mozilla/neqo#1780). One drains a queue of eight timers, one by one. The other asks an empty
+//! queue for its next deadline.
 
 use std::hint::black_box;
 
@@ -12,8 +13,8 @@ use crate::results::{Figure, Sample};
 const SECONDS: [u64; TIMERS] = [1, 2, 3, 5, 8, 13, 21, 34];
 pub const TIMERS: usize = 8;
 
-/// Number of queues that are drained in a section. So many are long enough for the resolution of the
-/// time-stamp counter.
+/// Number of queues that are drained in a section, so that a section is long enough for the
+/// resolution of the time-stamp counter.
 const QUEUES: usize = 8;
 
 /// Asks for the next deadline and fires what is due then, until the queue is empty. Returns the

@@ -125,7 +125,8 @@ pub fn earlier<C: Contender>(size: usize, random: &mut Rng, pace: &Pace) -> Opti
     Some(vec![Sample::timing(Figure::RearmEarlierOn, took, faults)])
 }
 
-/// Arms and cancels an earliest timer again and again. N other timers are due an hour or more later.
+/// Arms and cancels an earliest timer again and again. N other timers are due an hour or more
+/// later.
 pub fn churn<C: Contender>(size: usize, random: &mut Rng, pace: &Pace) -> Option<Vec<Sample>> {
     let far = |random: &mut Rng| HOUR + random.u64(..SPAN);
     let mut on = Running::<C>::with(size, pace, MEAN, random, far)?;

@@ -40,8 +40,8 @@ const LAST_SECOND: u64 = LAST / 1_000_000_000;
 ///
 /// Instants are rounded up to a multiple of the *granularity* after `start`, so no value is taken
 /// early. Values are taken in the order of their rounded instants, and values with the same rounded
-/// instant in the order in which they were inserted or reset. Memory is that of a [`Wheel`], plus
-/// 48 bytes.
+/// instant in the order in which they were inserted or reset. The queue
+/// takes 48 bytes more than a [`Wheel`].
 ///
 /// ```
 /// use punctual::Timeouts;
@@ -372,8 +372,8 @@ impl<T> Timeouts<T> {
             .checked_add(Duration::from_nanos(tick << self.shift))
     }
 
-    /// Returns whether a value is due. The earliest instant is the exact begin of a tick, so this is
-    /// the same as a comparison of ticks.
+    /// Returns whether a value is due. The earliest instant is the first of its tick, so this
+    /// comparison gives the same result as a comparison of ticks.
     #[inline]
     fn is_due(&self, now: Instant) -> bool {
         self.next.is_some_and(|next| next <= now)
