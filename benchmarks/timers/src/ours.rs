@@ -45,9 +45,9 @@ macro_rules! ours {
 ours!(Wheel<u64>, "Wheel");
 ours!(Heap<u64, 4>, "Heap<4>");
 
-/// `Timeouts`. A microsecond of the benchmark is 1,024 ns here, which is the queue's granularity, so
-/// that all queues round alike. Figures include the conversion of the benchmark's times to instants
-/// and back, which a program with instants does not need.
+/// `Timeouts`. A microsecond of the benchmark is 1,024 ns here, which is the queue's granularity,
+/// so that all queues round alike. Figures include the conversion of the benchmark's times to
+/// instants and back, which a program with instants does not need.
 pub struct Instants {
     queue: Timeouts<u64>,
     start: Instant,

@@ -2,21 +2,22 @@
 //! the timers' nodes, and each slot is a doubly linked list through the nodes.
 //!
 //! It is written for this comparison from published descriptions: Varghese and Lauck (*Hashed and
-//! Hierarchical Timing Wheels*, SOSP 1987, scheme 7), with 256 slots a level,
-//! and with bitmaps of the occupied slots, with which a search skips empty slots.
+//! Hierarchical Timing Wheels*, SOSP 1987, scheme 7), with 256 slots a level, and with bitmaps of
+//! the occupied slots, with which a search skips empty slots.
 //!
-//! - Eight levels of 256 slots span all of `u64`. The highest byte in which a deadline differs from
-//!   the cursor gives the level, and this byte of the deadline gives the slot.
-//! - A list is a circle through its slot, so a cancel writes two pointers and needs neither the slot
-//!   nor a branch.
-//! - The bit of a slot stays set when its last node is cancelled, so that a cancel does not touch the
-//!   bitmap. A search clears such bits.
+//! - Eight levels of 256 slots span all of `u64`. The highest byte in which a deadline differs
+//!   from the cursor gives the level, and this byte of the deadline gives the slot.
+//! - A list is a circle through its slot, so a cancel writes two pointers and needs neither the
+//!   slot nor a branch.
+//! - The bit of a slot stays set when its last node is cancelled, so that a cancel does not touch
+//!   the bitmap. A search clears such bits.
 //! - When the cursor reaches a slot above level 0, its nodes move to lower levels, one by one.
-//! - Asking for the next deadline scans the first slot. The wheel caches the answer until that timer
-//!   is cancelled, re-armed or fires.
+//! - Asking for the next deadline scans the first slot. The wheel caches the answer until that
+//!   timer is cancelled, re-armed or fires.
 //!
-//! It is exact to the microsecond, and timers fire in the order of their deadlines. Nodes are stored
-//! in blocks that never move. A handle is a pointer to the node, so a stale handle is not detected.
+//! It is exact to the microsecond, and timers fire in the order of their deadlines. Nodes are
+//! stored in blocks that never move. A handle is a pointer to the node, so a stale handle is not
+//! detected.
 
 use std::array::from_fn;
 use std::mem::MaybeUninit;
@@ -241,13 +242,16 @@ impl IntrusiveWheel {
         // SAFETY: slots and nodes in slots are valid.
         unsafe {
             if level == 0 {
-                while (*head).next != head {
-                    let node = (*head).next.cast::<Node>();
+                loop {
+                    let first = (*head).next;
+                    if first == head {
+                        return;
+                    }
+                    let node = first.cast::<Node>();
                     let payload = (*node).payload;
                     self.release(node);
                     out(payload);
                 }
-                return;
             }
             // No node goes back into this slot: the cursor is at its start.
             let mut link = (*head).next;

@@ -40,8 +40,8 @@ const LAST_SECOND: u64 = LAST / 1_000_000_000;
 ///
 /// Instants are rounded up to a multiple of the *granularity* after `start`, so no value is taken
 /// early. Values are taken in the order of their rounded instants, and values with the same rounded
-/// instant in the order in which they were inserted or reset. The queue
-/// takes 48 bytes more than a [`Wheel`].
+/// instant in the order in which they were inserted or reset. The queue takes 48 bytes more than a
+/// [`Wheel`].
 ///
 /// ```
 /// use punctual::Timeouts;
