@@ -2,8 +2,7 @@
 //!
 //! `contender` defines the operations of a queue; `ours` and `peers` implement it; `workload` has
 //! the workloads, which `run` runs in rounds; `table`, `bars` and `plot` show the results.
-//! `exactness` checks that the queues fire on time. `timeouts` is a comparison of futures instead of
-//! queues.
+//! `exactness` checks that the queues fire on time. `timeouts` compares futures instead of queues.
 
 mod allocation;
 mod bars;
