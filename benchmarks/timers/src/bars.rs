@@ -16,24 +16,34 @@ type Limit = (Figure, RangeInclusive<usize>, Bar);
 
 const EVERY: RangeInclusive<usize> = 1..=usize::MAX;
 
-const BARS: [Limit; 20] = [
-    (Figure::ArmCancel, 1..=100_000, RatioAtMost(0.8)),
-    (Figure::ArmCancel, 100_001..=1_000_000, RatioAtMost(0.7)),
-    (Figure::ArmCancel, 1_000_001..=usize::MAX, RatioAtMost(0.65)),
+const BARS: [Limit; 31] = [
+    (Figure::ArmCancel, 1..=100_000, RatioAtMost(0.85)),
+    (Figure::ArmCancel, 100_001..=usize::MAX, RatioAtMost(0.75)),
     (Figure::CancelAll, EVERY, RatioAtMost(0.6)),
-    (Figure::RearmLater, 1..=1_000, RatioAtMost(0.8)),
-    (Figure::RearmLater, 1_001..=usize::MAX, RatioAtMost(0.4)),
-    (Figure::Arm, EVERY, RatioAtMost(1.0)),
-    (Figure::Fire, 1_000..=1_000, RatioAtMost(1.0)),
-    (Figure::Fire, 1_001..=100_000, RatioAtMost(0.4)),
-    (Figure::Fire, 100_001..=usize::MAX, RatioAtMost(0.5)),
+    (Figure::RearmLater, EVERY, RatioAtMost(0.45)),
+    (Figure::Arm, 1..=1_000, RatioAtMost(1.0)),
+    (Figure::Arm, 1_001..=100_000, RatioAtMost(1.3)),
+    (Figure::Arm, 100_001..=usize::MAX, RatioAtMost(0.8)),
+    (Figure::Fire, 1..=1_000, RatioAtMost(1.0)),
+    (Figure::Fire, 1_001..=usize::MAX, RatioAtMost(0.5)),
     (Figure::Wakeup, EVERY, AtMost(3.0)),
     (Figure::Next, EVERY, AtMost(3.0)),
     (Figure::NextFarSlot, EVERY, AtMost(3.0)),
     (Figure::NextChurn, 1..=1_000, RatioAtMost(1.0)),
     (Figure::NextChurn, 1_001..=usize::MAX, RatioAtMost(1.2)),
-    (Figure::Quic, EVERY, RatioAtMost(1.0)),
+    (Figure::Quic, 1..=1_000, RatioAtMost(0.5)),
+    (Figure::Quic, 1_001..=usize::MAX, RatioAtMost(0.8)),
     (Figure::Quic, 1..=1, AtMost(20.0)),
+    (Figure::Connections, EVERY, RatioAtMost(1.0)),
+    (Figure::ArmCancelOn, 1..=100_000, RatioAtMost(0.85)),
+    (Figure::ArmCancelOn, 100_001..=usize::MAX, RatioAtMost(0.75)),
+    (Figure::RearmLaterOn, EVERY, RatioAtMost(0.45)),
+    (Figure::NextChurnOn, 1..=1_000, RatioAtMost(1.0)),
+    (Figure::NextChurnOn, 1_001..=usize::MAX, RatioAtMost(1.2)),
+    (Figure::QuicOn, 1..=1_000, RatioAtMost(0.5)),
+    (Figure::QuicOn, 1_001..=usize::MAX, RatioAtMost(0.8)),
+    (Figure::Drain, EVERY, RatioAtMost(1.0)),
+    (Figure::DrainEmpty, EVERY, RatioAtMost(1.0)),
     // 24 KiB in total.
     (
         Figure::Memory,
@@ -46,6 +56,7 @@ const BARS: [Limit; 20] = [
         FEW_HUNDRED + 1..=usize::MAX,
         AtMost(2.0),
     ),
+    (Figure::RearmEarlierOn, EVERY, RatioAtMost(1.0)),
 ];
 
 /// Returns the table of the bars whose figures were measured. If the machine was `busy`, durations

@@ -6,7 +6,8 @@ use punctual::{Heap, Wheel};
 
 use crate::clock::Pace;
 use crate::exactness::{self, Verdict};
-use crate::peers::{Delayed, Floor, LazyHeap, SortedSlots, Tree};
+use crate::ours::Instants;
+use crate::peers::{Delayed, Floor, IntrusiveWheel, LazyHeap, LinearScan, SortedSlots, Tree};
 use crate::results::Sample;
 use crate::workload::Workload;
 
@@ -17,6 +18,9 @@ pub enum Role {
     Ours,
     /// A queue of another library.
     Peer,
+    /// A peer without a queue, which scans all connections for the next deadline. It takes part
+    /// only in workloads that need the next deadline in each turn.
+    Scan,
     /// Not a queue: it only accesses the memory that any queue needs, and so shows the cost of the
     /// benchmark itself.
     Floor,
@@ -84,11 +88,14 @@ impl Entry {
     pub fn all() -> Vec<Self> {
         vec![
             Self::of::<Wheel<u64>>(),
+            Self::of::<Instants>(),
             Self::of::<Heap<u64, 4>>(),
+            Self::of::<IntrusiveWheel>(),
             Self::of::<Delayed>(),
             Self::of::<LazyHeap>(),
             Self::of::<Tree>(),
             Self::of::<SortedSlots>(),
+            Self::of::<LinearScan>(),
             Self::of::<Floor>(),
         ]
     }

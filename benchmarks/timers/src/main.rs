@@ -1,8 +1,8 @@
 //! Comparison of Punctual's queues with the timers of other libraries.
 //!
 //! `contender` defines the operations of a queue; `ours` and `peers` implement it; `workload` has
-//! the workloads, which `run` runs in rounds; `table` and `bars` show the results. `exactness`
-//! checks that the queues fire on time. `timeouts` is a comparison of futures instead of queues.
+//! the workloads, which `run` runs in rounds; `table`, `bars` and `plot` show the results.
+//! `exactness` checks that the queues fire on time. `timeouts` compares futures instead of queues.
 
 mod allocation;
 mod bars;
@@ -11,12 +11,14 @@ mod contender;
 mod exactness;
 mod ours;
 mod peers;
+mod plot;
 mod results;
 mod run;
 mod table;
 mod timeouts;
 mod workload;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -24,7 +26,7 @@ use punctual_figures::machine::Machine;
 use punctual_figures::sleeper::{LIMIT, Sleeper};
 
 use crate::contender::{Entry, Role};
-use crate::results::Results;
+use crate::results::{Figure, Results};
 use crate::workload::Workload;
 
 #[global_allocator]
@@ -35,7 +37,7 @@ static ALLOCATOR: allocation::Counted = allocation::Counted;
 /// In each round every contender runs once, with the same random numbers, in an order that rotates.
 /// Figures are medians of the rounds' CPU time, with the middle half of the rounds and the ratio to
 /// the best exact peer. One tick is one microsecond. On two cores at 2-3 GHz the default run takes
-/// about 15 minutes, and a run with --quick less than two. 10M timers are measured only with
+/// about 40 minutes, and a run with --quick about five. 10M timers are measured only with
 /// --sizes 10M, which takes about an hour and 3 GB of memory.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100)]
@@ -55,6 +57,9 @@ struct Options {
     /// Number of rounds after the warm-up [default: 9 for few timers, 3 for 10M]
     #[arg(long, global = true)]
     rounds: Option<usize>,
+    /// Folder for plots: one of the workload connections, if it runs
+    #[arg(long, global = true)]
+    plots: Option<PathBuf>,
     /// Fewer timers, fewer and shorter rounds
     #[arg(long, global = true)]
     quick: bool,
@@ -118,6 +123,17 @@ fn main() -> ExitCode {
     run::check(&mut results, &options);
     run::run(&mut results, &options);
     println!("{}", table::exactness(&results));
+    if let Some(folder) = &options.plots
+        && !results.sizes(Figure::Connections).is_empty()
+    {
+        let path = folder.join("connections.svg");
+        let foot = machine.provenance();
+        if let Err(error) = plot::figure(&results, Figure::Connections, &path, &foot) {
+            eprintln!("{error}");
+            return ExitCode::FAILURE;
+        }
+        println!("  plot     {}\n", path.display());
+    }
     let busy = sleeper.take().late();
     println!("{}", bars::table(&results, busy));
     if busy {

@@ -22,6 +22,14 @@ pub enum Figure {
     NextFarSlot,
     NextChurn,
     Quic,
+    Connections,
+    ArmCancelOn,
+    RearmLaterOn,
+    RearmEarlierOn,
+    NextChurnOn,
+    QuicOn,
+    Drain,
+    DrainEmpty,
     Memory,
     MemoryPeak,
 }
@@ -76,6 +84,46 @@ impl Figure {
                 "quic",
                 "QUIC turn: re-arm one of N, advance 1 us, fire and re-arm what is due, ask",
                 "ns a turn",
+            ),
+            Figure::Connections => (
+                "connections",
+                "N connections: a packet re-arms one's timer, fire what is due, ask",
+                "ns a turn",
+            ),
+            Figure::ArmCancelOn => (
+                "arm-cancel-on",
+                "time goes on: cancel a random one of N and arm another",
+                "ns an operation",
+            ),
+            Figure::RearmLaterOn => (
+                "rearm-later-on",
+                "time goes on: re-arm a random one of N to 1..64 ms later",
+                "ns an operation",
+            ),
+            Figure::RearmEarlierOn => (
+                "rearm-earlier-on",
+                "time goes on: re-arm a random one of N to 1..64 ms earlier",
+                "ns an operation",
+            ),
+            Figure::NextChurnOn => (
+                "next-churn-on",
+                "time goes on: cancel the earliest and arm an earliest above N, asking after each",
+                "ns a turn",
+            ),
+            Figure::QuicOn => (
+                "quic-on",
+                "time goes on: QUIC turn, which re-arms one of N, fires what is due and asks",
+                "ns a turn",
+            ),
+            Figure::Drain => (
+                "drain",
+                "drain a timer quickly: eight timers at Fibonacci seconds, ask and fire one by one",
+                "ns a drain",
+            ),
+            Figure::DrainEmpty => (
+                "drain-empty",
+                "drain an empty timer: ask an empty queue, and fire what is due",
+                "ns a drain",
             ),
             Figure::Memory => ("memory", "memory of N timers", "bytes a timer"),
             Figure::MemoryPeak => (
@@ -182,7 +230,8 @@ impl Results {
     pub fn best_peer(&self, figure: Figure, size: usize) -> Option<(&'static str, f64)> {
         let entries = self.entries.iter().enumerate();
         let exact = entries.filter(|(at, entry)| {
-            entry.role == Role::Peer && entry.tick == 1 && self.is_faultless(*at)
+            let is_peer = matches!(entry.role, Role::Peer | Role::Scan);
+            is_peer && entry.tick == 1 && self.is_faultless(*at)
         });
         let medians = exact.filter_map(|(at, entry)| {
             Some((entry.name, self.rounds(figure, size, at).spread()?.median))

@@ -95,7 +95,7 @@ fn run_cell(
     let mut standing: Vec<bool> = Vec::with_capacity(count);
     for at in 0..count {
         let entry = results.entries[at];
-        let takes_part = entry.role != Role::Floor || workload.has_floor();
+        let takes_part = workload.has(entry.role);
         if takes_part && size > entry.max_timers {
             note(
                 results,

@@ -16,6 +16,7 @@
 //! - [`queue`]: deadline queues over `u64` ticks of any length. [`Wheel`], a hierarchical timing
 //!   wheel, suits any number of timers. [`RawWheel`](queue::wheel::RawWheel) is a wheel for timers
 //!   that the caller stores.
+//! - [`timeouts`]: a queue of `Instant`s over a wheel, for protocols that do no I/O themselves.
 //! - [`tick`]: conversion between times and ticks. All rounding happens there, so that no timer
 //!   fires early.
 //! - [`time`]: timers, tickers and timeouts with Go's semantics, and a virtual clock for tests.
@@ -108,9 +109,13 @@ pub mod queue;
 pub mod tick;
 #[cfg(feature = "std")]
 pub mod time;
+#[cfg(feature = "std")]
+pub mod timeouts;
 
 pub use queue::wheel::Wheel;
 pub use queue::{DeadlineQueue, Expired, Heap, Polled, PriorityQueue, TimerKey, TotalF64};
 #[cfg(feature = "std")]
 pub use tick::Epoch;
 pub use tick::{TickError, TickScale};
+#[cfg(feature = "std")]
+pub use timeouts::Timeouts;

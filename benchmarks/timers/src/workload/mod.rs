@@ -5,14 +5,16 @@
 //! operation on a random timer also costs a random number and an access to the array of handles, as
 //! the row "floor" shows.
 
+mod drain;
 mod memory;
+mod passing;
 mod sections;
 mod turns;
 
 use fastrand::Rng;
 
 use crate::clock::{Pace, cpu};
-use crate::contender::Contender;
+use crate::contender::{Contender, Role};
 use crate::results::{Figure, Sample};
 
 /// Microseconds of a millisecond.
@@ -24,6 +26,9 @@ const HOUR: u64 = 60 * SPAN;
 
 /// Number of timers of a small program. The memory of so many timers is measured in every run.
 pub const FEW_HUNDRED: usize = 300;
+
+/// Numbers of connections of the workload `connections`.
+const CONNECTIONS: [usize; 5] = [1, 10, 100, 1_000, 10_000];
 
 /// A workload with N timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -46,6 +51,20 @@ pub enum Workload {
     Churn,
     /// A QUIC endpoint with N connections
     Quic,
+    /// A QUIC endpoint with 1 to 10,000 connections, as time goes on
+    Connections,
+    /// Like steady, as time goes on
+    SteadyOn,
+    /// Like later, as time goes on
+    LaterOn,
+    /// Like earlier, as time goes on
+    EarlierOn,
+    /// Like churn, as time goes on
+    ChurnOn,
+    /// Like quic, as time goes on
+    QuicOn,
+    /// Fire eight timers one by one, and ask an empty queue
+    Drain,
     /// Memory of N timers, and its maximum under churn
     Memory,
 }
@@ -63,24 +82,40 @@ impl Workload {
             Workload::FarSlot => &[Figure::NextFarSlot],
             Workload::Churn => &[Figure::NextChurn],
             Workload::Quic => &[Figure::Quic],
+            Workload::Connections => &[Figure::Connections],
+            Workload::SteadyOn => &[Figure::ArmCancelOn],
+            Workload::LaterOn => &[Figure::RearmLaterOn],
+            Workload::EarlierOn => &[Figure::RearmEarlierOn],
+            Workload::ChurnOn => &[Figure::NextChurnOn],
+            Workload::QuicOn => &[Figure::QuicOn],
+            Workload::Drain => &[Figure::Drain, Figure::DrainEmpty],
             Workload::Memory => &[Figure::Memory, Figure::MemoryPeak],
         }
     }
 
     /// Returns the numbers of timers for this workload, if the user requested `asked`.
     pub fn sizes(self, asked: &[usize]) -> Vec<usize> {
-        if self != Workload::Memory {
-            return asked.to_vec();
+        match self {
+            Workload::Connections => CONNECTIONS.to_vec(),
+            Workload::Drain => vec![drain::TIMERS],
+            Workload::Memory => {
+                // With few timers, the figure would mostly be the size of an empty queue.
+                let many = asked.iter().copied().filter(|&size| size >= 1_000);
+                [FEW_HUNDRED].into_iter().chain(many).collect()
+            }
+            _ => asked.to_vec(),
         }
-        // With few timers, the figure would mostly be the size of an empty queue.
-        let many = asked.iter().copied().filter(|&size| size >= 1_000);
-        [FEW_HUNDRED].into_iter().chain(many).collect()
     }
 
-    /// Returns true if the contender "floor", which is not a queue, can run the workload.
-    pub fn has_floor(self) -> bool {
-        use Workload::{Arm, Earlier, Later, Steady};
-        matches!(self, Arm | Steady | Later | Earlier)
+    /// Returns true if a contender of this role takes part in the workload.
+    pub fn has(self, role: Role) -> bool {
+        use Workload::{Arm, Connections, Drain, Earlier, Later, Quic, QuicOn, Steady};
+        match role {
+            Role::Ours | Role::Peer => true,
+            Role::Scan => matches!(self, Connections | Drain | Quic | QuicOn),
+            // Its timers never fire.
+            Role::Floor => matches!(self, Arm | Steady | Later | Earlier),
+        }
     }
 
     /// Runs one round. Returns `None` if the preparation took too long.
@@ -100,6 +135,14 @@ impl Workload {
             Workload::FarSlot => turns::far_slot::<C>(size, random, pace),
             Workload::Churn => turns::churn::<C>(size, random, pace),
             Workload::Quic => turns::quic::<C>(size, random, pace),
+            Workload::Connections | Workload::QuicOn => {
+                passing::quic::<C>(self.figures()[0], size, random, pace)
+            }
+            Workload::SteadyOn => passing::steady::<C>(size, random, pace),
+            Workload::LaterOn => passing::later::<C>(size, random, pace),
+            Workload::EarlierOn => passing::earlier::<C>(size, random, pace),
+            Workload::ChurnOn => passing::churn::<C>(size, random, pace),
+            Workload::Drain => drain::round::<C>(pace),
             Workload::Memory => memory::round::<C>(size, random, pace),
         }
     }

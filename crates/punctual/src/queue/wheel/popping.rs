@@ -51,7 +51,7 @@ impl<T> Wheel<T> {
 
     /// Frees a piece of memory if there is any to free. Called when nothing is due.
     #[inline]
-    pub(super) fn free_piece_if_any(&mut self) {
+    pub(crate) fn free_piece_if_any(&mut self) {
         if self.has_memory_to_free() {
             self.free_piece();
         }
