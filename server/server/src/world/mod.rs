@@ -4,9 +4,11 @@
 //! from it: `scripts/check-layout` refuses other uses, except in `program/`, `crash/` and tests.
 //! The log reads the clock for its timestamps directly.
 
+pub(crate) mod alarm;
 pub(crate) mod clock;
 pub(crate) mod disk;
 pub(crate) mod process;
+pub mod system;
 
 use std::fmt;
 use std::io;
@@ -16,7 +18,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A counter that measures the durations of commands.
 pub(crate) use quanta::Clock as Counter;
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::clock_gettime;
 
 /// A reading of the stopwatch: the time since the machine started, including suspension. Neither a
 /// virtual clock nor a step of the system clock affects it.
@@ -61,7 +63,7 @@ impl World {
     /// Reads the stopwatch.
     #[inline]
     pub(crate) fn stopwatch(self) -> Moment {
-        let since = clock_gettime(ClockId::Boottime);
+        let since = clock_gettime(system::STOPWATCH);
         Duration::new(since.tv_sec as u64, since.tv_nsec as u32)
     }
 
