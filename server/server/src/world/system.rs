@@ -36,14 +36,13 @@ pub(crate) fn ignore_broken_pipe(_: BorrowedFd<'_>) {}
 /// Returns a number of the calling thread that no other running thread has; never 0.
 /// Async-signal-safe.
 #[must_use]
-#[cfg(any(target_os = "linux", target_os = "android"))]
 pub fn thread_id() -> usize {
-    rustix::thread::gettid().as_raw_nonzero().get() as usize
-}
-#[must_use]
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-pub fn thread_id() -> usize {
-    nix::sys::pthread::pthread_self() as usize
+    cfg_select! {
+        any(target_os = "linux", target_os = "android") => {
+            rustix::thread::gettid().as_raw_nonzero().get() as usize
+        }
+        _ => nix::sys::pthread::pthread_self() as usize,
+    }
 }
 
 /// Returns the name of a running thread; its number on systems that tell no other thread's name.
