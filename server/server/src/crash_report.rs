@@ -15,6 +15,7 @@ use punctual_store::events::{Classes, Silent};
 use crate::command::info;
 use crate::log::{self, Logger};
 use crate::node::Shared;
+pub use crate::world::system::{thread_id, thread_name};
 
 /// Writes crash reports to a server's log. Clones write for the same server.
 #[derive(Clone, Debug)]

@@ -28,7 +28,7 @@ use crate::node::call::{Call, ServerCommand};
 use crate::observe::figures::{Field, Figure, Figures, Kind};
 use crate::observe::stats::{CommandStats, Counter, LoopStats, lateness_histogram};
 use crate::pubsub;
-use crate::world::process;
+use crate::world::{alarm, process, system};
 
 /// Rows of the commands in this file.
 pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
@@ -223,8 +223,8 @@ fn server(page: &mut Page<'_, '_>) {
     page.line("redis_mode", "standalone");
     page.line("os", process::os());
     page.line("arch_bits", usize::BITS);
-    page.line("monotonic_clock", "timerfd");
-    page.line("multiplexing_api", "epoll");
+    page.line("monotonic_clock", alarm::NAME);
+    page.line("multiplexing_api", system::POLL);
     page.gauge("process_id", std::process::id());
     page.line("process_supervised", "no");
     page.line("run_id", shared.run_id.clone());

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError, mpsc};
 use std::time::Duration;
 
-use punctual_server::crash_report::CrashReporter;
+use punctual_server::crash_report::{CrashReporter, thread_id, thread_name};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
@@ -31,7 +31,7 @@ const REST: u8 = b'r';
 const PANIC: u8 = b'p';
 
 /// State of the first signal, which the handler records. `OWNER` is the thread that received it.
-static OWNER: AtomicI32 = AtomicI32::new(0);
+static OWNER: AtomicUsize = AtomicUsize::new(0);
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
 static CODE: AtomicI32 = AtomicI32::new(0);
 static ADDRESS: AtomicUsize = AtomicUsize::new(0);
@@ -47,7 +47,7 @@ struct Link {
     requests: PipeWriter,
     answers: PipeReader,
     /// ID of the thread `punctual-crash`, which must not wait for itself.
-    writer: AtomicI32,
+    writer: AtomicUsize,
 }
 
 struct Panicked {
@@ -58,15 +58,11 @@ struct Panicked {
     done: mpsc::Sender<()>,
 }
 
-fn thread_id() -> i32 {
-    rustix::thread::gettid().as_raw_nonzero().get()
-}
-
 /// Installs the handlers and starts the writer.
 pub(crate) fn watch(reporter: CrashReporter) -> io::Result<()> {
     let (incoming, requests) = io::pipe()?;
     let (answers, answer) = io::pipe()?;
-    let writer = AtomicI32::new(0);
+    let writer = AtomicUsize::new(0);
     let link = LINK.get_or_init(|| Link {
         requests,
         answers,
@@ -223,11 +219,6 @@ fn write_rest(reporter: &CrashReporter, returns: &[usize]) {
     reporter.backtrace(&format_backtrace(returns));
     reporter.state();
     reporter.end();
-}
-
-fn thread_name(id: i32) -> String {
-    let name = std::fs::read_to_string(format!("/proc/self/task/{id}/comm"));
-    name.map_or_else(|_| id.to_string(), |name| name.trim_end().to_owned())
 }
 
 /// Formats a backtrace, one line for each function, including inlined functions.

@@ -11,7 +11,6 @@
 //! which it will wake ([`sleep`]); a thread that sets an earlier deadline wakes it. Other threads
 //! send *orders* to the mailbox of the loop.
 
-mod alarm;
 mod busy;
 pub(crate) mod connection;
 mod connections;
@@ -35,7 +34,6 @@ mod tracked;
 mod upstream;
 mod waiting;
 
-use crate::world::JoinHandle;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -49,7 +47,6 @@ use punctual_store::limits::Limits;
 use punctual_store::{Now, Turn};
 
 use crate::config::Settings;
-use crate::event_loop::alarm::Alarm;
 use crate::event_loop::connection::Connection;
 use crate::event_loop::lookahead::Lookahead;
 use crate::event_loop::sink::LoopSink;
@@ -63,6 +60,8 @@ use crate::node::{Shared, StopOnPanic};
 use crate::persist;
 use crate::reclaim::rounds;
 use crate::shutdown;
+use crate::world::JoinHandle;
+use crate::world::alarm::Alarm;
 use busy::Busy;
 use dials::{DIALS, Dials};
 use state::{Ended, Freed, Inbox, LoopTimer, Reading, Resuming, SharedOfLoop, Writing};
@@ -152,8 +151,7 @@ impl EventLoop {
         poll: Poll,
         mut listeners: Vec<Listener>,
     ) -> io::Result<Self> {
-        let mut alarm = Alarm::new()?;
-        alarm.register(poll.registry(), ALARM)?;
+        let alarm = Alarm::new(shared.world, poll.registry(), ALARM)?;
         for (i, listener) in listeners.iter_mut().enumerate() {
             poll.registry().register(
                 listener.source(),

@@ -8,10 +8,11 @@ use std::os::fd::AsFd;
 
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
-use rustix::net::{self, RecvFlags, SendAncillaryBuffer, SendFlags};
+use rustix::net::{self, RecvFlags, SendAncillaryBuffer};
 
 use crate::net::local::ServerEnd;
 use crate::tls::Session;
+use crate::world::system::{self, NO_SIGNAL};
 
 /// The socket of a connection.
 #[derive(Debug)]
@@ -51,7 +52,7 @@ impl Socket {
             Self::Tls(stream, session) => return session.write(stream.as_fd(), bytes),
             Self::Local(pipe) => return pipe.write(bytes),
         };
-        Ok(net::send(fd, bytes, SendFlags::NOSIGNAL)?)
+        Ok(net::send(fd, bytes, NO_SIGNAL)?)
     }
 
     /// Writes as many bytes from several buffers as the socket accepts; to a pipe at most the first
@@ -70,12 +71,7 @@ impl Socket {
             }
         };
         let mut control = SendAncillaryBuffer::default();
-        Ok(net::sendmsg(
-            fd,
-            buffers,
-            &mut control,
-            SendFlags::NOSIGNAL,
-        )?)
+        Ok(net::sendmsg(fd, buffers, &mut control, NO_SIGNAL)?)
     }
 
     /// Returns the TLS session of an encrypted socket.
@@ -162,6 +158,11 @@ impl Socket {
 
     /// Reports the socket's events under this token from now on.
     pub(crate) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        match self {
+            Self::Tcp(s) | Self::Tls(s, _) => system::ignore_broken_pipe(s.as_fd()),
+            Self::Unix(s) => system::ignore_broken_pipe(s.as_fd()),
+            Self::Local(_) => {}
+        }
         let interest = Interest::READABLE | Interest::WRITABLE;
         match self {
             Self::Tcp(s) | Self::Tls(s, _) => registry.register(s, token, interest),

@@ -323,9 +323,8 @@ pub(in crate::persist) fn read_block(file: &mut dyn Input, buffer: &mut [u8]) ->
     }
 }
 
-/// Loads the snapshot at the start of a file. Skips the keys that are due at the turn's instant,
-/// except timers and queues of jobs. Returns the length of the snapshot, and its content other than
-/// keys.
+/// Loads the snapshot at the start of a file, without the keys that are due at the turn's instant,
+/// except timers and queues of jobs. Returns its length, and its content other than keys.
 pub(super) fn read_file<'s>(
     shared: &Shared,
     path: &Path,
@@ -493,8 +492,8 @@ fn read_records<'s, S: Source<Error = io::Error>>(
                 let (settings, meta) = (fields.settings.take(), record.meta);
                 let deadline = meta.expire_ms.map(|ms| ms.max(0) as u64);
                 // A due timer fires, and a due queue of jobs expires, after the load.
-                let is_own = record.value.kind() == Kind::Module;
-                if !is_own && deadline.is_some_and(|at| turn.now.is_due(at)) {
+                let may_skip = record.value.kind() != Kind::Module;
+                if may_skip && deadline.is_some_and(|at| turn.now.is_due(at)) {
                     expired += 1;
                     if fields.id.is_some() {
                         expired_keys.push((db, record.key.into()));

@@ -16,6 +16,8 @@ use rustls::client::UnbufferedClientConnection;
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
 
+use crate::world::system::NO_SIGNAL;
+
 /// Maximum number of plain bytes in a record.
 const RECORD: usize = 16 << 10;
 /// Bytes of a record in addition to its plain bytes, rounded up.
@@ -204,7 +206,7 @@ impl Session {
             }
             let mut sent = 0;
             while sent < scratch.output.len() {
-                match net::send(socket, &scratch.output[sent..], SendFlags::NOSIGNAL) {
+                match net::send(socket, &scratch.output[sent..], NO_SIGNAL) {
                     Ok(count) => sent += count,
                     Err(rustix::io::Errno::INTR) => {}
                     Err(rustix::io::Errno::AGAIN) => break,
@@ -242,11 +244,7 @@ impl Session {
             }
         };
         // The peer may already be gone.
-        let _ = net::send(
-            socket,
-            &record[..count],
-            SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
-        );
+        let _ = net::send(socket, &record[..count], NO_SIGNAL | SendFlags::DONTWAIT);
     }
 
     /// Appends the records of `piece` to `output`.
@@ -384,7 +382,7 @@ impl Session {
     fn send_held(&mut self, socket: BorrowedFd<'_>) -> io::Result<()> {
         let held = &mut self.held;
         while held.sent < held.output.len() {
-            match net::send(socket, &held.output[held.sent..], SendFlags::NOSIGNAL) {
+            match net::send(socket, &held.output[held.sent..], NO_SIGNAL) {
                 Ok(count) => held.sent += count,
                 Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),

@@ -4,9 +4,11 @@
 //! from it: `scripts/check-layout` refuses other uses, except in `program/`, `crash/` and tests.
 //! The log reads the clock for its timestamps directly.
 
+pub(crate) mod alarm;
 pub(crate) mod clock;
 pub(crate) mod disk;
 pub(crate) mod process;
+pub mod system;
 
 use std::fmt;
 use std::io;
@@ -14,7 +16,7 @@ use std::io;
 pub(crate) use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use nix::time::{ClockId, clock_gettime};
+use nix::time::clock_gettime;
 /// A counter that measures the durations of commands.
 pub(crate) use quanta::Clock as Counter;
 
@@ -62,7 +64,7 @@ impl World {
     /// and a program under Valgrind with a server inside would abort.
     #[inline]
     pub(crate) fn stopwatch(self) -> Moment {
-        let since = clock_gettime(ClockId::CLOCK_BOOTTIME).expect("the system has this clock");
+        let since = clock_gettime(system::STOPWATCH).expect("the system has this clock");
         Duration::new(since.tv_sec() as u64, since.tv_nsec() as u32)
     }
 

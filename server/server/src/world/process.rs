@@ -1,11 +1,14 @@
-//! Measurements of this process from Linux's `/proc` (other systems report zeros), and the pid
-//! file.
+//! Measurements of this process, and the pid file. The figures of memory are from Linux's `/proc`;
+//! other systems report zeros.
 
 use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::{TimeVal, TimeValLike as _};
 
 use crate::log::{self, Logger};
 
@@ -97,22 +100,11 @@ pub(crate) fn listen_backlog_max() -> Option<u32> {
 
 /// Returns the user and the system CPU time of all threads, in seconds.
 pub(crate) fn cpu_seconds() -> (f64, f64) {
-    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The program's name may contain spaces, so the fields are counted after its closing
-    // parenthesis.
-    let fields: Vec<&str> = stat
-        .rsplit_once(')')
-        .map(|(_, rest)| rest.split_whitespace().collect())
-        .unwrap_or_default();
-    let ticks = rustix::param::clock_ticks_per_second().max(1) as f64;
-    let seconds = |i: usize| {
-        fields
-            .get(i)
-            .and_then(|f| f.parse::<f64>().ok())
-            .unwrap_or(0.0)
-            / ticks
+    let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else {
+        return (0.0, 0.0);
     };
-    (seconds(11), seconds(12))
+    let seconds = |time: TimeVal| time.num_microseconds() as f64 / 1e6;
+    (seconds(usage.user_time()), seconds(usage.system_time()))
 }
 
 #[cfg(all(test, target_os = "linux"))]

@@ -1,9 +1,4 @@
-//! A timer that wakes an event loop exactly at a deadline.
-//!
-//! `epoll_wait` rounds its timeout up to whole milliseconds, so every key would expire up to a
-//! millisecond late. Deadlines are wall-clock times, so the alarm is a `timerfd` at an absolute
-//! wall-clock time. It is set only to an earlier time, never to a later one: a wake-up that is too
-//! early costs one turn of the loop.
+//! An alarm that is a `timerfd` at an absolute wall-clock time.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -17,6 +12,11 @@ use rustix::time::{
     timerfd_settime,
 };
 
+use crate::world::World;
+
+/// Name of the alarm in INFO.
+pub(crate) const NAME: &str = "timerfd";
+
 /// Wakes a loop at an absolute time.
 pub(crate) struct Alarm {
     timer: OwnedFd,
@@ -25,22 +25,20 @@ pub(crate) struct Alarm {
 }
 
 impl Alarm {
-    pub(crate) fn new() -> io::Result<Self> {
+    /// Creates an alarm that reports its events to a poll under this token.
+    ///
+    /// # Errors
+    /// Returns an error if the system refuses another timer.
+    pub(crate) fn new(_: World, registry: &Registry, token: Token) -> io::Result<Self> {
+        let timer = timerfd_create(
+            TimerfdClockId::Realtime,
+            TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC,
+        )?;
+        registry.register(&mut SourceFd(&timer.as_raw_fd()), token, Interest::READABLE)?;
         Ok(Self {
-            timer: timerfd_create(
-                TimerfdClockId::Realtime,
-                TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC,
-            )?,
+            timer,
             set_ms: u64::MAX,
         })
-    }
-
-    pub(crate) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
-        registry.register(
-            &mut SourceFd(&self.timer.as_raw_fd()),
-            token,
-            Interest::READABLE,
-        )
     }
 
     /// Marks the timer as disarmed, after it has fired.
