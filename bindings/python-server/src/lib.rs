@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod call;
 mod errors;
 mod log;
 mod program;

@@ -14,13 +14,19 @@ use parking_lot::Mutex;
 use punctual_server::log::Level;
 use punctual_server::{Builder, Server};
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
-use crate::errors::{ForkedError, config_error, move_error, not_running, start_error};
+use crate::call::{NativeClient, call_error};
+use crate::errors::{
+    CommandError, ForkedError, config_error, move_error, not_running, start_error,
+};
 use crate::log::{LogLines, LogWriter};
 
 pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<NativeServer>()?;
     m.add_class::<LogLines>()?;
+    m.add_class::<NativeClient>()?;
+    m.add("CommandError", m.py().get_type::<CommandError>())?;
     m.add("SERVE_OPTIONS", punctual_server::program::OPTIONS)?;
     m.add_function(wrap_pyfunction!(crate::program::serve, m)?)
 }
@@ -166,6 +172,23 @@ impl NativeServer {
         if !self.is_inherited() {
             py.detach(|| self.state.lock().end());
         }
+    }
+
+    /// Connects a client in this process.
+    fn client(&self, py: Python<'_>) -> PyResult<NativeClient> {
+        let client = self.with_server(py, |server| server.client().map_err(call_error))?;
+        Ok(NativeClient::new(client))
+    }
+
+    /// Runs one command and returns its reply.
+    #[pyo3(signature = (*args))]
+    fn call<'py>(
+        &self,
+        py: Python<'py>,
+        args: &Bound<'py, PyTuple>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let client = self.client(py)?;
+        client.call(py, args)
     }
 
     /// Returns the server's clock in Unix seconds.

@@ -424,3 +424,23 @@ def _server(options: argparse.Namespace) -> None:
             "connect, PING": connect,
         }
         _compare("a server, and a client of redis-py", "us", contenders, 20 * options.rounds)
+        client = server.client()
+        client.call("SET", "key", "a value of 24 bytes ...")
+
+        def by_call() -> float:
+            begin = time.perf_counter_ns()
+            for _ in range(20_000):
+                client.call("GET", "key")
+            return _ns_each(begin, 20_000) / 1e3
+
+        with redis.Redis(port=server.port) as over_socket:
+
+            def by_socket() -> float:
+                begin = time.perf_counter_ns()
+                for _ in range(500):
+                    over_socket.get("key")
+                return _ns_each(begin, 500) / 1e3
+
+            gets: dict[str, Measure] = {"Client.call": by_call, "redis-py": by_socket}
+            bars: list[Bar] = [("Client.call", 1.2, None)]
+            _compare("a GET", "us", gets, options.rounds, bars)

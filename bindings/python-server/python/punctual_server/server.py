@@ -29,10 +29,10 @@ import threading
 import warnings
 import weakref
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, NoReturn, Union
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Union
 from urllib.parse import quote
 
-from punctual_server._punctual_server import LogLines, NativeServer
+from punctual_server._punctual_server import Client, CommandError, LogLines, NativeServer
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     _Stopper = weakref.finalize[[NativeServer, Union[threading.Thread, None], str], "Server"]
 
-__all__ = ["Server"]
+__all__ = ["Client", "CommandError", "Server"]
 
 OptionValue = Union[str, int, "os.PathLike[str]", Sequence[Union[str, int]]]
 """A value of an option: `True` and `False` mean `yes` and `no`, a sequence means several words."""
@@ -229,6 +229,51 @@ class Server:
             RuntimeError: The server does not run, or runs in another process.
         """
         return self._native.now()
+
+    def client(self) -> Client:
+        """Connect a client in this process, without a socket.
+
+        The client has all permissions, and a session of its own: `call` runs a command and returns
+        its reply, `pipeline` runs several at once, and `message` waits for a message of a
+        subscription. A call releases the GIL, and takes about a microsecond. Replies have the types
+        of RESP3: `bytes`, `int`, `float`, `bool`, `None`, `list`, `set` and `dict`. Dropping the
+        client disconnects it.
+
+        >>> import punctual_server
+        >>> with punctual_server.Server() as server:
+        ...     client = server.client()
+        ...     _ = client.call("SET", "visits", 1)
+        ...     print(client.call("INCR", "visits"))
+        ...     print(client.pipeline([("HSET", "h", "f", "v"), ("HGETALL", "h")]))
+        2
+        [1, {b'f': b'v'}]
+
+        Returns:
+            The client. Threads that use the same client wait for each other.
+
+        Raises:
+            RuntimeError: The server does not run, or has as many clients as `maxclients` allows.
+        """
+        return self._native.client()
+
+    def call(self, *args: bytes | str | float) -> Any:
+        """Run one command without a socket, and return its reply.
+
+        Each call has a client of its own, so SELECT, MULTI and the like have no effect on later
+        calls. Many calls are faster with one `client`.
+
+        Args:
+            args: The command's name and arguments. Numbers are sent as text.
+
+        Returns:
+            The reply, as `Client.call` returns it.
+
+        Raises:
+            CommandError: The server has replied with an error.
+            RuntimeError: The server does not run.
+            ValueError: The command needs a connection over a socket, such as MONITOR.
+        """
+        return self._native.call(*args)
 
     def advance(self, seconds: float) -> float:
         """Advance a virtual clock, and expire the keys that fall due.
