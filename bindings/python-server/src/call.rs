@@ -16,9 +16,9 @@ use crate::errors::CommandError;
 
 /// A client in the process of its server; `Server.client` connects it.
 ///
-/// It has all permissions, and a session of its own. A call releases the GIL. Replies have the types
-/// of RESP3: `bytes`, `int`, `float`, `bool`, `None`, `list`, `set` and `dict`. Threads that use the
-/// same client wait for each other.
+/// It has all permissions, and a session of its own. A call releases the GIL. Replies have the
+/// types of RESP3: `bytes`, `int`, `float`, `bool`, `None`, `list`, `set` and `dict`. Threads that
+/// use the same client wait for each other.
 #[pyclass(frozen, name = "Client", module = "punctual_server")]
 pub(crate) struct NativeClient {
     client: Mutex<punctual_server::Client>,

@@ -208,7 +208,7 @@ fn long_values_arrive_whole() {
     let mut client = server.client().unwrap();
     let long = "x".repeat(5 << 20);
     client.call(&["SET", "long", &long]).unwrap();
-    let replies = client.pipeline(&vec![["GET", "long"]; 4]).unwrap();
+    let replies = client.pipeline(&[["GET", "long"]; 4]).unwrap();
     assert!(replies.iter().all(|value| *value == Value::bulk(&long)));
     assert_eq!(client.call(&["ECHO", "x"]).unwrap(), Value::bulk("x"));
 }
