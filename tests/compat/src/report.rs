@@ -7,10 +7,10 @@ use punctual_resp::Value;
 use crate::command::{Command, Quoted, Step};
 use crate::generate::Protocol;
 
-/// Maximum length of values in reports, in bytes.
+/// Maximum length of values in reports, in characters.
 const SHOWN_MAX: usize = 400;
 
-/// Maximum length of the command with different replies, in bytes: scripts are long.
+/// Maximum length of the command with different replies, in characters: scripts are long.
 const COMMAND_SHOWN_MAX: usize = 4000;
 
 /// Number of preceding commands on the same keys that a report shows.

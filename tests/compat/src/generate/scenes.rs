@@ -164,7 +164,7 @@ fn other_commands(draw: &mut Draw, kind: SceneKind) -> Vec<Command> {
     commands
 }
 
-/// Returns a command that fills or empties one of the keys without changing its type.
+/// Returns a command from [`change`] that fills at most one key, and gives no key another type.
 fn fill_one(draw: &mut Draw, kind: SceneKind) -> Command {
     loop {
         let command = change(draw, kind);
@@ -180,7 +180,8 @@ fn fill_one(draw: &mut Draw, kind: SceneKind) -> Command {
     }
 }
 
-/// Returns a command that creates, fills, empties or replaces one of the keys.
+/// Returns a command that changes, deletes, moves or reads one or two of the keys, or one that
+/// empties or swaps the databases.
 fn change(draw: &mut Draw, kind: SceneKind) -> Command {
     let SceneKind { zsets, stores } = kind;
     let (one, other) = (key(draw), key(draw));
