@@ -11,8 +11,8 @@
 //!   runs the entry; its replies must be errors.
 //! - `! ours: REASON`: redis-server's reply is wrong or depends on its internals, so only our
 //!   server runs the entry.
-//! - `< REPLY`: our reply to the command before, in the notation of [`show`]. An `unsafe` or `ours`
-//!   entry with this line must have this reply.
+//! - `< REPLY`: the required reply of our server to the command before, in the notation of [`show`].
+//!   With this line, redis-server's reply to the command is not compared.
 //!
 //! Lines that start with `##` are headings. An entry runs on a new connection, without keys,
 //! scripts and functions.
@@ -34,9 +34,9 @@ pub enum Verdict {
     Same,
     /// The replies are equal, or ours is an error.
     Stricter,
-    /// Only our server runs the entry. Its reply is an error unless the entry states another one.
+    /// Only our server runs the entry. Its replies are errors unless the entry states others.
     Unsafe,
-    /// Only our server runs the entry.
+    /// Only our server runs the entry. It may have any replies unless the entry states them.
     Ours,
 }
 
@@ -193,6 +193,7 @@ pub fn run(
             let wanted = match (&step.reply, their_reply) {
                 (Some(text), _) => format!("the entry: {text}"),
                 (None, Some(reply)) => format!("redis: {}", told(reply)),
+                (None, None) if entry.verdict == Verdict::Ours => "the entry: a reply".to_owned(),
                 (None, None) => "the entry: an error".to_owned(),
             };
             return Ok(Some(format!(

@@ -59,7 +59,8 @@ pub struct Options {
 /// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Number of the server's commands, and number of commands whose arguments are described.
+    /// Number of the server's commands, and number of commands whose arguments are described or
+    /// that have no arguments.
     pub grammar: (usize, usize),
     /// Number of replies in sessions, and number of errors among them.
     pub replies: (u64, u64),
@@ -69,7 +70,8 @@ pub struct Report {
     pub closed: u64,
     /// Maximum time until the reply of a GET.
     pub slowest: Duration,
-    /// Descriptions of failures: missing replies, and replies that are not RESP.
+    /// Descriptions of failures: missing replies, replies that are not RESP, and connections that
+    /// the server does not accept.
     pub failures: Vec<String>,
 }
 
@@ -213,7 +215,7 @@ impl Run<'_> {
         self.failures().push(text);
     }
 
-    /// Returns the state of the server: its threads, CLIENT LIST and INFO.
+    /// Returns the state of the server: its threads, CLIENT LIST, INFO and SLOWLOG.
     fn state_of_server(&self) -> String {
         let mut text = (self.threads_of)();
         for words in [

@@ -97,7 +97,7 @@ pub enum Act {
     Session(Session),
     /// An iteration over keys or over a collection.
     Scan(Scan),
-    /// Several connections, some of which block.
+    /// Several connections, some of which block or watch keys.
     Scene(Scene),
     /// Values copied from each server to the other.
     Carry(Carry),

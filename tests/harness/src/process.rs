@@ -126,8 +126,8 @@ impl Launch {
         Ok(self.start_with(|_| ())?.0)
     }
 
-    /// Starts the program like [`Launch::start`], and calls `begun` before the process is ready.
-    /// Also returns the result of `begun`.
+    /// Starts the program like [`Launch::start`], and calls `begun` before the process is ready;
+    /// calls it again for each further port that it tries. Also returns the result of the last call.
     ///
     /// # Errors
     /// A [`LaunchError`], which quotes the program's output.

@@ -117,7 +117,7 @@ fn silence(draw: &mut Draw, steps: &mut Vec<Step>) {
     }
 }
 
-/// Subcommands of CLIENT. Their arguments match no open connection.
+/// Subcommands of CLIENT with arguments. KILL and UNBLOCK match no open connection.
 const CLIENT: &[&[&str]] = &[
     &["GETNAME"],
     &["GETNAME"],

@@ -14,7 +14,7 @@ pub struct Carry {
     pub keys: Vec<Vec<u8>>,
 }
 
-/// Returns dozens of keys, of every type.
+/// Returns up to 24 keys, of most types.
 pub(super) fn carry(draw: &mut Draw) -> Carry {
     Carry {
         keys: draw.any_keys(24),

@@ -171,7 +171,8 @@ fn deadline_arguments(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// Appends a valid command with one argument removed, doubled, replaced or added.
+/// Appends a group of valid commands, the first with one argument removed, doubled, replaced or
+/// added.
 fn mangled(draw: &mut Draw, steps: &mut Vec<Step>) {
     let first = steps.len();
     match draw.between(0..=2) {

@@ -241,7 +241,8 @@ fn about(words: &[&str], key: &[u8]) -> Command {
     command
 }
 
-/// Returns a phase with about twenty keys, nearly all with short TTLs.
+/// Returns a phase with twenty keys that get short TTLs. In some phases, a third of the keys lose
+/// the short TTL again.
 pub(super) fn phase(draw: &mut Draw, number: u64, has: impl Fn(Family) -> bool) -> ExpiryPhase {
     let of = |table: &[(Family, &'static [&'static str])]| -> Vec<&'static [&'static str]> {
         table

@@ -1,4 +1,4 @@
-//! Scenes: several connections, some of which block while others run commands.
+//! Scenes: several connections. Some block or watch keys while others run commands.
 //!
 //! A scene uses its own databases, which are empty before and after it, so it is independent of the
 //! rest of the stream. Its moves run one after the other. The generator decides which clients send
@@ -70,8 +70,8 @@ struct SceneKind {
     /// True for sorted sets, false for lists.
     zsets: bool,
     /// If true, commands such as SORT STORE store whole collections; if false, keys sometimes have
-    /// values of other types. A scene never has both: Redis does not serve blocked clients when a
-    /// stored collection replaces a value of another type.
+    /// values of other types. A scene with blocked clients never has both: Redis does not serve them
+    /// when a stored collection replaces a value of another type.
     stores: bool,
 }
 
@@ -255,7 +255,7 @@ pub(super) fn watch(draw: &mut Draw) -> Scene {
         watch.extend(keys(draw, 3));
         let mut commands = vec![watch];
         if draw.chance(20) {
-            // Keys are watched in one database and changed in another.
+            // Keys are watched in one database, and the transaction runs in another.
             commands.push(Command::of(&["SELECT", OTHER_DATABASE]));
         }
         moves.push(Move::Run(0, commands));

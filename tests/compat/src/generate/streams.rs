@@ -48,8 +48,8 @@ const MAKERS: &[(u32, super::Maker)] = &[
     (1, delete),
 ];
 
-/// Values of min-idle-time. Every entry has been idle for 0 ms; only entries with an old TIME have
-/// been idle for 1,000,000,000 ms.
+/// Values of min-idle-time. Every entry has been idle for at least 0 ms; only entries with an old
+/// TIME have been idle for 1,000,000,000 ms.
 const IDLES: &[&str] = &["0", "0", "0", "1000000000", "-1"];
 
 /// Appends one command on streams, or a short group of related ones.
