@@ -120,7 +120,7 @@ fn commands_without_memory_are_refused_as_by_redis() {
     server.stop();
 }
 
-/// Flags of the commands and subcommands in a reply of COMMAND, by name.
+/// Returns the arity and the flags of the commands and subcommands in a reply of COMMAND, by name.
 fn flags_of(commands: &Value) -> BTreeMap<String, (i64, BTreeSet<String>)> {
     let text = |value: &Value| String::from_utf8_lossy(value.as_bytes().unwrap()).into_owned();
     let mut all = BTreeMap::new();
