@@ -1,17 +1,14 @@
-//! A fixed corpus of scripts. The replies of Punctual ("ours") and of redis-server must be the same
-//! bytes.
+//! A fixed corpus of scripts in `corpus/*.txt`. Punctual ("ours") and redis-server must give the
+//! same bytes. A line `= SCRIPT` is a whole entry: `EVAL SCRIPT 0`. Any other entry starts with
+//! `=== NAME`, and has these lines:
 //!
-//! The entries are in `corpus/*.txt`. A line `= SCRIPT` is a whole entry: `EVAL SCRIPT 0`. Any
-//! other entry starts with a line `=== NAME`, and has these lines:
-//!
-//! - `> COMMAND ...`: a command in the syntax of redis-cli. An argument `$` stands for the lines
-//!   below it.
+//! - `> COMMAND ...`: a command in redis-cli's syntax. An argument `$` stands for the lines below.
 //! - `! stricter: REASON`: where the replies differ, ours must be an error.
 //! - `! unsafe: REASON`: redis-server 7.0 would crash, stall or leak memory, so only our server
-//!   runs the entry; its replies must be errors.
+//!   runs the entry; all replies must be errors.
 //! - `! ours: REASON`: redis-server's reply is wrong or depends on its internals, so only our
 //!   server runs the entry.
-//! - `< REPLY`: the required reply of our server to the command before, in the notation of [`show`].
+//! - `< REPLY`: our server's required reply to the command before, in the notation of [`show`].
 //!   With this line, redis-server's reply to the command is not compared.
 //!
 //! Lines that start with `##` are headings. An entry runs on a new connection, without keys,

@@ -126,8 +126,9 @@ impl Launch {
         Ok(self.start_with(|_| ())?.0)
     }
 
-    /// Starts the program like [`Launch::start`], and calls `begun` before the process is ready;
-    /// calls it again for each further port that it tries. Also returns the result of the last call.
+    /// Starts the program like [`Launch::start`], and calls `begun` before the process is ready.
+    /// Calls `begun` again for each further port that it tries. Also returns the result of the last
+    /// call.
     ///
     /// # Errors
     /// A [`LaunchError`], which quotes the program's output.

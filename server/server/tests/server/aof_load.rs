@@ -216,8 +216,8 @@ fn a_file_cut_at_any_byte_loads_what_is_whole() {
     let ours = server(folder.path(), 1);
     let mut c = Wire::open(&ours);
     let mut bytes = Vec::new();
-    // Ends of the parts that are applied or dropped together, with the number of the list's elements
-    // after each part.
+    // Ends of the parts that are applied or dropped together, with the length of the list after
+    // each part.
     let mut whole = vec![(0, 0)];
     for (lines, elements) in [
         (&["SELECT 0"][..], 0),

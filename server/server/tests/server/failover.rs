@@ -6,7 +6,8 @@ use crate::replication::{builder, caught_up, follow, follow_with_redis, info, pr
 use crate::wire::pair::Pair;
 use crate::wire::{Open as _, Wire, eventually};
 
-/// Fails over from one server to another. Asserts that both continue without a full synchronization.
+/// Fails over from one server to another. Asserts that both continue without a full
+/// synchronization.
 #[track_caller]
 fn fail_over(old: &mut Wire, new: &mut Wire, options: &[&str]) {
     old.ask(&["SET", "before", "1"]);

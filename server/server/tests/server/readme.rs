@@ -1,5 +1,5 @@
-//! Runs the `console` blocks of the README, of the pages in `docs` and of the other pages beside the
-//! README, and compares their output with the pages.
+//! Runs the `console` blocks of the README, of the pages in `docs` and of the other pages beside
+//! the README, and compares their output with the pages.
 //!
 //! `$ make run` starts a server in this process, on a free port that replaces the port on the page.
 //! `redis-cli` is the real program. A command that subscribes runs until the end of the page. Other

@@ -403,8 +403,8 @@ fn debian_s_unit_starts_and_stops_the_server() {
     assert!(!Path::new(&pidfile).exists() && at("lib/dump.rdb").exists());
     let log = fs::read_to_string(at("log/redis-server.log")).unwrap();
     assert!(!log.contains("no effect"), "{log}");
-    // CONFIG REWRITE has put the unit's options into the file, so Debian's file is written again. It
-    // contains `daemonize yes`, for other init systems.
+    // CONFIG REWRITE has put the unit's options into the file, so Debian's file is written again.
+    // It contains `daemonize yes`, for other init systems.
     fs::write(at("etc/redis.conf"), &conf).unwrap();
     let output = Command::new(PROGRAM)
         .arg(at("etc/redis.conf"))

@@ -177,8 +177,8 @@ pub(super) fn same_encoding(a: &[u8], b: &[u8]) -> bool {
 }
 
 /// Compares replies about consumer groups. Times of deliveries and idle times may differ by some
-/// seconds. This is enough to distinguish them: an entry is delivered at the time of its command, or
-/// at a TIME in 1970.
+/// seconds. Such times differ by less or by much more: an entry is delivered at the time of its
+/// command, or at a TIME in 1970.
 pub(super) fn same_deliveries(a: &Value, b: &Value) -> bool {
     const BY_MS: u64 = 20_000;
     /// Numbers from this one on are Unix times in milliseconds.

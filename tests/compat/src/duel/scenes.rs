@@ -69,8 +69,8 @@ impl Duel<'_> {
             Command::of(&["FLUSHDB"]),
         ];
         self.run_commands(&mut state, 0, &sweep)?;
-        // Compares the events of the scene. An empty pipeline sends only the fence: the message that
-        // marks the end of a sequence of events.
+        // Compares the events of the scene. An empty pipeline sends only the fence: the message
+        // that marks the end of a sequence of events.
         self.pipeline(&[]).map_err(|stop| match stop {
             Stop::Found(finding) => Finding {
                 headline: format!(

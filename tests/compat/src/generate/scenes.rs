@@ -70,8 +70,8 @@ struct SceneKind {
     /// True for sorted sets, false for lists.
     zsets: bool,
     /// If true, commands such as SORT STORE store whole collections; if false, keys sometimes have
-    /// values of other types. A scene with blocked clients never has both: Redis does not serve them
-    /// when a stored collection replaces a value of another type.
+    /// values of other types. A scene with blocked clients never has both: Redis does not serve
+    /// these clients when a stored collection replaces a value of another type.
     stores: bool,
 }
 

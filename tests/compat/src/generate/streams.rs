@@ -274,8 +274,8 @@ fn trim(draw: &mut Draw, steps: &mut Vec<Step>) {
 
 fn set_id(draw: &mut Draw, steps: &mut Vec<Step>) {
     let mut command = named(draw, "XSETID").arg(key(draw));
-    // The ID is above all entries, also above deleted ones: 7.0 accepts an ID below a deleted entry,
-    // 7.2 refuses it.
+    // The ID is above all entries, also above deleted ones: 7.0 accepts an ID below a deleted
+    // entry, 7.2 refuses it.
     let last = draw.pick(&["98-9", "98-9", "99-9", "x", "-"]);
     command.push(last);
     if draw.chance(30) {

@@ -95,8 +95,8 @@ impl Follower {
         }
     }
 
-    /// Returns the payload of a full synchronization, and the mark that ends it if the server did not
-    /// announce its length.
+    /// Returns the payload of a full synchronization, and the mark that ends it if the server did
+    /// not announce its length.
     #[track_caller]
     pub fn payload(&mut self) -> (Vec<u8>, Option<String>) {
         let line = self.line();
