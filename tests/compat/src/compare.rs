@@ -93,7 +93,8 @@ pub enum Rule {
     PairsInAnyOrder,
     /// One page of SCAN, whose size depends on the hash table. Whole iterations are separate acts.
     ScanPage,
-    /// The same type of value: for memory, IDs, times, and texts about the server.
+    /// The same type of value: for memory, IDs, times, random keys, dumps, and texts about the
+    /// server.
     Kind,
     /// The fields of HELLO; version and modules have any value, id any number.
     Greeting,

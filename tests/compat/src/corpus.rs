@@ -5,7 +5,7 @@
 //! - `> COMMAND ...`: a command in redis-cli's syntax. An argument `$` stands for the lines below.
 //! - `! stricter: REASON`: where the replies differ, ours must be an error.
 //! - `! unsafe: REASON`: redis-server 7.0 would crash, stall or leak memory, so only our server
-//!   runs the entry; all replies must be errors.
+//!   runs the entry; replies without a `<` line must be errors.
 //! - `! ours: REASON`: redis-server's reply is wrong or depends on its internals, so only our
 //!   server runs the entry.
 //! - `< REPLY`: our server's required reply to the command before, in the notation of [`show`].

@@ -1,4 +1,4 @@
-//! Comparison of replies with collections, some of which ignore the order or the digits of numbers.
+//! Comparisons of replies with collections. Some ignore the order, or the digits of numbers.
 
 use punctual_resp::{Value, decimal};
 

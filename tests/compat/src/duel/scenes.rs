@@ -177,7 +177,7 @@ impl Duel<'_> {
     }
 
     /// Sends CLIENT UNBLOCK to both servers, and compares the replies, which say whether the client
-    /// was blocked. Does nothing for a client that has not sent a blocking command.
+    /// was blocked. Does nothing for a client without unread replies to a blocking command.
     fn unblock(
         &mut self,
         state: &mut SceneState,

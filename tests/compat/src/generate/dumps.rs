@@ -1,4 +1,4 @@
-//! DUMP and RESTORE: payloads of every readable encoding, invalid payloads, and all options.
+//! DUMP and RESTORE: payloads of many encodings, invalid payloads, and all options.
 //!
 //! The replies of DUMP differ, because servers encode values in different ways. A separate act,
 //! [`Carry`], tests that each server reads the payloads of the other.

@@ -57,8 +57,8 @@ const ANY_ARGUMENTS: &[&str] = &[
     "ROLE",
 ];
 
-/// Commands with a deadline as a numeric argument: they get invalid arguments, or deadlines far in
-/// the future.
+/// Commands with a TTL as a numeric argument: they get a TTL from [`Draw::ttl`], so that no key
+/// expires during the stream.
 const DEADLINE_ARGUMENTS: &[&str] = &["EXPIRE", "PEXPIRE", "SETEX", "PSETEX"];
 
 /// Names that are not a command in any version.
@@ -185,7 +185,7 @@ fn mangled(draw: &mut Draw, steps: &mut Vec<Step>) {
     mangle(draw, &mut steps[first].command, alone);
 }
 
-/// Removes, doubles, replaces or adds an argument. Changes the key only if the command is `alone`
+/// Removes, doubles, replaces or adds an argument. Replaces the key only if the command is `alone`
 /// in its group.
 fn mangle(draw: &mut Draw, command: &mut Command, alone: bool) {
     let args = command.args_mut();
