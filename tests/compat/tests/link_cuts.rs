@@ -1,5 +1,5 @@
 //! The connection of a replica is cut at random moments while its primary executes random commands
-//! of all families. In the end, both servers must have the same data.
+//! of most families. In the end, both servers must have the same data.
 //!
 //! `PUNCTUAL_LINK_CUTS` sets the number of cuts for each pair of servers, `PUNCTUAL_SEED` the seed
 //! of the commands and the cuts.
