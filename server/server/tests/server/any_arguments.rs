@@ -83,7 +83,8 @@ fn text(value: &Value) -> String {
     String::from_utf8(value.as_bytes().unwrap().to_vec()).unwrap()
 }
 
-/// Returns the names in COMMAND's reply, subcommands as two words.
+/// Returns the names of the called commands: those in COMMAND's reply except [`NOT_CALLED`], and
+/// those in [`DEBUG`]. Subcommands are two words.
 fn names(server: &Process) -> Vec<Vec<String>> {
     let table = server.wire().ask(&["COMMAND"]);
     let mut names = Vec::new();

@@ -73,7 +73,8 @@ pub fn fill(c: &mut Wire) {
     crate::wire::eventually(|| c.int("EXISTS past") == 0);
 }
 
-/// Returns the digest, and the deadline of every key of the databases that [`fill`] uses.
+/// Returns the digest of all data, the libraries of functions, and the deadline, the digest and the
+/// consumer groups of every key of the databases that [`fill`] uses.
 pub fn state(c: &mut Wire) -> String {
     let mut state = format!("{:?}", c.ask(&["DEBUG", "DIGEST"]));
     for db in ["0", "5", "7"] {
