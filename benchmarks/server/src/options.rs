@@ -126,7 +126,7 @@ pub(crate) struct Target {
     /// A setting for punctual, for example threads=2; may be given several times
     #[arg(long = "punctual-option", value_name = "NAME=VALUE", value_parser = parse_setting)]
     pub(crate) punctual_options: Vec<(String, String)>,
-    /// A setting for the servers beside punctual, e.g. io-threads=2; may be given several times
+    /// A setting for the servers beside punctual, for example io-threads=2; may be given several times
     #[arg(long = "redis-option", value_name = "NAME=VALUE", value_parser = parse_setting)]
     pub(crate) redis_options: Vec<(String, String)>,
 }
