@@ -68,8 +68,9 @@ fn stage(line: &str, logged: bool) -> Stage {
     }
 }
 
-/// Returns a keyspace with a queue of jobs, and a pipeline that adds, takes and acknowledges
-/// [`OPS`] jobs, `at_once` in each command.
+/// Returns a keyspace, and a pipeline that adds, takes and acknowledges [`OPS`] jobs of one queue.
+/// The pipeline adds `at_once` jobs before it takes them, and takes them before it acknowledges
+/// them.
 fn jobs(at_once: usize, logged: bool) -> Stage {
     let store = Store::new(StoreOptions {
         shards: 1,

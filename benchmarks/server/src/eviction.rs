@@ -127,8 +127,8 @@ fn once(server: &Server, keys: u64, requests: u64, volatile: bool) -> Result<Fig
     // These SETs fill the store up to the limit, and cause the first evictions.
     next += writers.run(&sets(next, keys / 20))?.requests;
     let load = sets(next, requests);
-    // Another connection reads the used memory. The CPU time of its commands counts for both
-    // servers.
+    // Another connection reads the used memory. The CPU time of its commands is in the figures of
+    // all servers.
     let (greatest, cpu) = server.cpu_of(SETTLE, || {
         std::thread::scope(|scope| {
             let writing = scope.spawn(|| writers.run(&load));

@@ -100,7 +100,7 @@ fn peer_paths(name: &str) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Returns jemalloc's library, if it is installed, to preload.
+/// Returns jemalloc's library, if it is installed. Valkey is started with it.
 fn jemalloc() -> Option<PathBuf> {
     let folders = [
         "/usr/lib/x86_64-linux-gnu",

@@ -1,7 +1,8 @@
 //! `bench expiry --probe`: the lateness of some keys among many keys whose deadlines are far away
 //! (redis#15620).
 //!
-//! A server that samples random keys to find due keys needs many samples until it finds these.
+//! A server that samples random keys to find due keys needs many samples until it finds the few
+//! that are due.
 
 use punctual_resp::encode_command;
 

@@ -70,7 +70,7 @@ fn pairs(
     let column = |[from, to]: &[&Program; 2]| Column {
         label: format!("{} -> {}", from.label, to.label),
         product: format!("{} -> {}", from.product, to.product),
-        // A pair with a redis-server as the primary has no bar.
+        // A pair with another server than Punctual as the primary has no bar.
         ours: from.ours,
         bases: match from.ours || to.ours {
             true => references.clone(),
@@ -156,8 +156,8 @@ fn sync(common: &Common, programs: &[Program], report: &mut Report) -> Result<()
     Ok(())
 }
 
-/// Measures the CPU time of a replica per SET that it applies. All replicas have the same program
-/// as their primary: a redis-server, if one is measured.
+/// Measures the CPU time of a replica per SET that it applies. All replicas have the same primary:
+/// the last measured server other than Punctual, if there is one.
 fn apply(common: &Common, programs: &[Program], report: &mut Report) -> Result<()> {
     let (keys, set) = (100_000, Template::new(&["SET", "key:{n}", "{data}"], 32));
     let source = programs
@@ -205,7 +205,7 @@ fn expiry(common: &Common, programs: &[Program], report: &mut Report) -> Result<
     // With a redis-server as the primary, keys expire late on every replica.
     let (pairs, mut columns) = pairs(programs, |from, to| from.ours || !to.ours);
     for (column, [_, to]) in columns.iter_mut().zip(&pairs) {
-        // A pair with a redis-server as the replica has no bar.
+        // A pair with another server than Punctual as the replica has no bar.
         column.ours &= to.ours;
     }
     let bars = [

@@ -1,8 +1,8 @@
 //! `bench server`: the server's CPU time per command; with `--threads`, for different numbers of
 //! event loops.
 //!
-//! Punctual is started with `threads N`. redis-server is started with `io-threads N` and
-//! `io-threads-do-reads`, its nearest equivalent, although it runs all commands on one thread.
+//! Punctual is started with `threads N`. The other servers are started with `io-threads N` and
+//! `io-threads-do-reads`, their nearest equivalent, although they run all commands on one thread.
 
 use std::time::Duration;
 
@@ -26,8 +26,8 @@ const SETTLE: Duration = Duration::from_millis(5);
 /// Delay after FLUSHALL, in which the server frees the keys.
 const FREED: Duration = Duration::from_millis(200);
 
-/// Limits for the ratio of Punctual's CPU time per command to redis-server's: names of commands,
-/// then pairs of a pipeline depth and the limit.
+/// Limits for the ratio of Punctual's CPU time per command to each other server's: names of
+/// commands, then pairs of a pipeline depth and the limit.
 type RatioBars = (&'static [&'static str], &'static [(u32, f64)]);
 const CPU_RATIOS: [RatioBars; 7] = [
     (

@@ -4,8 +4,8 @@
 //! case `own`, each client has its own keys, and reads a key again as soon as its invalidation
 //! arrives. In the case `shared`, all clients have read the same keys, so a write sends
 //! invalidations to all clients that have read the key since its last invalidation; for each write,
-//! one of the clients reads a random key. The benchmark counts the invalidations: both servers must
-//! send the same number.
+//! one of the clients reads a random key. The table has the number of invalidations: all servers
+//! must send about the same number.
 
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;

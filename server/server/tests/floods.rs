@@ -444,8 +444,8 @@ fn twenty_thousand_connections_with_maxclients_ten_thousand() {
 const ELEMENTS: u64 = 1_000;
 
 /// Opens `clients` connections that send BLPOP and `len` bytes after it, and closes them. Prints
-/// the time from the last close until the server has closed its ends. Returns the memory of a
-/// waiting client in bytes.
+/// the time from the last close until the server has closed its ends, and checks that elements
+/// pushed afterwards stay in the list. Returns the memory of a waiting client in bytes.
 fn block_and_leave(server: &Process, name: &str, clients: usize, len: usize) -> u64 {
     let before = info(server, "used_memory");
     let received_before = info(server, "total_net_input_bytes");

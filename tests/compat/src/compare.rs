@@ -93,9 +93,10 @@ pub enum Rule {
     PairsInAnyOrder,
     /// One page of SCAN, whose size depends on the hash table. Whole iterations are separate acts.
     ScanPage,
-    /// The same type of value: for memory, IDs, times, and texts about the server.
+    /// The same type of value: for memory, IDs, times, random keys, dumps, and texts about the
+    /// server.
     Kind,
-    /// The fields of HELLO except version and id.
+    /// The fields of HELLO; version and modules have any value, id any number.
     Greeting,
     /// The fields of CLIENT INFO that follow from the commands sent.
     ClientInfo,
@@ -107,8 +108,8 @@ pub enum Rule {
     NestedInAnyOrder,
     /// Equal; two NaNs are equal as well.
     Scripted,
-    /// Equal except for idle times, times of deliveries, and the number of nodes of Redis's radix
-    /// tree.
+    /// Equal, except that idle times and times of deliveries may differ by some seconds. The number
+    /// of nodes of Redis's radix tree and the fields of consumers that 7.2 added are not compared.
     Deliveries,
 }
 

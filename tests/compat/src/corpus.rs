@@ -1,18 +1,15 @@
-//! A fixed corpus of scripts. The replies of Punctual ("ours") and of redis-server must be the same
-//! bytes.
+//! A fixed corpus of scripts in `corpus/*.txt`. Punctual ("ours") and redis-server must give the
+//! same bytes. A line `= SCRIPT` is a whole entry: `EVAL SCRIPT 0`. Any other entry starts with
+//! `=== NAME`, and has these lines:
 //!
-//! The entries are in `corpus/*.txt`. A line `= SCRIPT` is a whole entry: `EVAL SCRIPT 0`. Any
-//! other entry starts with a line `=== NAME`, and has these lines:
-//!
-//! - `> COMMAND ...`: a command in the syntax of redis-cli. An argument `$` stands for the lines
-//!   below it.
+//! - `> COMMAND ...`: a command in redis-cli's syntax. An argument `$` stands for the lines below.
 //! - `! stricter: REASON`: where the replies differ, ours must be an error.
 //! - `! unsafe: REASON`: redis-server 7.0 would crash, stall or leak memory, so only our server
-//!   runs the entry; its replies must be errors.
+//!   runs the entry; replies without a `<` line must be errors.
 //! - `! ours: REASON`: redis-server's reply is wrong or depends on its internals, so only our
 //!   server runs the entry.
-//! - `< REPLY`: our reply to the command before, in the notation of [`show`]. An `unsafe` or `ours`
-//!   entry with this line must have this reply.
+//! - `< REPLY`: our server's required reply to the command before, in the notation of [`show`].
+//!   With this line, redis-server's reply to the command is not compared.
 //!
 //! Lines that start with `##` are headings. An entry runs on a new connection, without keys,
 //! scripts and functions.
@@ -34,9 +31,9 @@ pub enum Verdict {
     Same,
     /// The replies are equal, or ours is an error.
     Stricter,
-    /// Only our server runs the entry. Its reply is an error unless the entry states another one.
+    /// Only our server runs the entry. Its replies are errors unless the entry states others.
     Unsafe,
-    /// Only our server runs the entry.
+    /// Only our server runs the entry. It may have any replies unless the entry states them.
     Ours,
 }
 
@@ -193,6 +190,7 @@ pub fn run(
             let wanted = match (&step.reply, their_reply) {
                 (Some(text), _) => format!("the entry: {text}"),
                 (None, Some(reply)) => format!("redis: {}", told(reply)),
+                (None, None) if entry.verdict == Verdict::Ours => "the entry: a reply".to_owned(),
                 (None, None) => "the entry: an error".to_owned(),
             };
             return Ok(Some(format!(

@@ -74,8 +74,8 @@ pub const KNOWN: &[Difference] = &[
     },
     Difference {
         what: "HELLO",
-        how: "the version and the connection's id differ",
-        avoided: "both fields compared by kind",
+        how: "the version, the modules and the connection's id differ",
+        avoided: "the id compared by kind, the others not compared",
     },
     Difference {
         what: "messages a RESP3 connection publishes to itself",

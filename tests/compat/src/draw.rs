@@ -5,7 +5,7 @@
 //!
 //! Three groups of keys bound the memory and time of both servers. Plain keys have small values.
 //! `big:*` keys may grow to tens of kilobytes. `lcs:*` keys have texts short enough for LCS, which
-//! takes quadratic time; only the commands for LCS write them. In addition each type has its own
+//! takes quadratic time; no other commands write texts to them. In addition each type has its own
 //! keys ([`Kind`]), which commands for other types rarely use.
 
 mod collections;
@@ -273,7 +273,7 @@ impl Draw {
     }
 
     /// Returns an absolute deadline in units of `1 / per_second` seconds: in [`ABSOLUTE_BAND_MS`],
-    /// in the past, or invalid.
+    /// in the past, at the end of the range of 64 bits, or invalid.
     pub fn deadline(&mut self, per_second: i64) -> Vec<u8> {
         match self.between(0..=99) {
             0..=79 => {

@@ -2,8 +2,8 @@
 //!
 //! Events must come in the same order on both servers, with two exceptions. A server may notice a
 //! passed deadline at any time (ours notices it at once), so `expired` events are compared as a
-//! multiset, after commands have accessed every expired key. The events for lookups of SORT have no
-//! defined order.
+//! multiset, after commands have accessed every expired key. The `keymiss` events of adjacent
+//! lookups by SORT have no defined order.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,8 @@ use crate::report::{Finding, show};
 /// A message on this channel marks the end of a sequence of events.
 const FENCE: &str = "compat:fence";
 
-/// Number of events shown before a difference.
+/// Number of events shown before a difference, and maximum number of unmatched `expired` events
+/// shown for a server.
 const CONTEXT: usize = 4;
 
 /// The parts of a message.

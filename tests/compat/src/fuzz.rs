@@ -3,10 +3,10 @@
 //!
 //! [`grammar`] draws commands from the server's own description of their arguments. There are three
 //! kinds of connections. *Sessions* send the commands in pipelines, transactions and scripts, and
-//! wait for every reply. *Short-lived* connections send something and close without waiting.
+//! wait for every reply. *Short-lived* connections send something and close without reading.
 //! *Simple* connections only send GET, to notice an event loop that stands still. If a reply does
-//! not come, the report has the state of the server. Replies are not checked: the comparison with
-//! redis-server does that.
+//! not come, the report has the state of the server. Replies must be RESP; the comparison with
+//! redis-server checks their contents.
 
 mod client;
 pub mod grammar;
@@ -42,8 +42,8 @@ pub struct Options {
     pub address: SocketAddr,
     /// A server whose COMMAND DOCS describes the arguments; by default the tested server.
     pub documented: Option<SocketAddr>,
-    /// The seed. It determines the commands of each connection, but not the order in which the
-    /// server receives the commands of different connections.
+    /// The seed. It determines the commands of each connection, except for times near the present,
+    /// but not the order in which the server receives the commands of different connections.
     pub seed: u64,
     /// Length of the run.
     pub duration: Duration,
@@ -59,7 +59,8 @@ pub struct Options {
 /// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Number of the server's commands, and number of commands whose arguments are described.
+    /// Number of the server's commands, and number of commands whose arguments are described or
+    /// that have no arguments.
     pub grammar: (usize, usize),
     /// Number of replies in sessions, and number of errors among them.
     pub replies: (u64, u64),
@@ -69,7 +70,8 @@ pub struct Report {
     pub closed: u64,
     /// Maximum time until the reply of a GET.
     pub slowest: Duration,
-    /// Descriptions of failures: missing replies, and replies that are not RESP.
+    /// Descriptions of failures: missing replies, replies that are not RESP, and connections that
+    /// the server does not accept.
     pub failures: Vec<String>,
 }
 
@@ -213,7 +215,7 @@ impl Run<'_> {
         self.failures().push(text);
     }
 
-    /// Returns the state of the server: its threads, CLIENT LIST and INFO.
+    /// Returns the state of the server: its threads, CLIENT LIST, INFO and SLOWLOG.
     fn state_of_server(&self) -> String {
         let mut text = (self.threads_of)();
         for words in [
@@ -264,7 +266,7 @@ impl Run<'_> {
         }
     }
 
-    /// Runs the simple connections, which only send GET.
+    /// Runs the simple connections, which only send GET, each with the PING of an exchange.
     fn ask_simply(&self) {
         let mut draw = self.draw(2 << 20);
         let mut sessions: Vec<Option<Session>> = (0..SIMPLE).map(|_| None).collect();

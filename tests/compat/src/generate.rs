@@ -2,8 +2,8 @@
 //!
 //! A [`Generator`] is a pure function of its seed, its protocol and its families: it never reads a
 //! reply or a clock. Commands are grouped in [`Act`]s, because some results can only be compared as
-//! a whole: an iteration of SCAN, a phase in which keys expire, a pub/sub session. An act consists
-//! of [`Step`]s, which are commands and whether they get a reply.
+//! a whole: an iteration of SCAN, a phase in which keys expire, a pub/sub session. Most acts
+//! consist of [`Step`]s: commands, and whether they get a reply.
 
 mod bitmaps;
 mod blocking;
@@ -97,7 +97,7 @@ pub enum Act {
     Session(Session),
     /// An iteration over keys or over a collection.
     Scan(Scan),
-    /// Several connections, some of which block.
+    /// Several connections, some of which block or watch keys.
     Scene(Scene),
     /// Values copied from each server to the other.
     Carry(Carry),
@@ -209,8 +209,8 @@ impl Generator {
         act
     }
 
-    /// Returns an act other than a pipeline, and its family, if it is the turn of one: each kind
-    /// comes at a fixed interval.
+    /// Returns an act other than a pipeline, and its family, if one is due. Each kind is due at a
+    /// fixed interval; without a family for pipelines, [`Act::Wire`] is always due.
     fn special_act(&mut self) -> Option<(Option<Family>, Act)> {
         let acts = self.acts;
         let due = |every: u64, offset: u64| acts % every == offset;
@@ -254,7 +254,7 @@ impl Generator {
         })
     }
 
-    /// Returns at least `length` steps; groups are never split.
+    /// Draws at least `length` steps, in whole groups, and omits those of [`Generator::without`].
     fn pipeline(&mut self, length: usize) -> Vec<Step> {
         let mut steps = Vec::with_capacity(length + 8);
         while steps.len() < length && !self.weights.is_empty() {
@@ -443,8 +443,8 @@ mod tests {
         assert!(pops > 20);
     }
 
-    /// If replies of the main connection stayed off or it blocked forever, all later replies would
-    /// be missing.
+    /// If a command subscribed or closed the main connection, or left its replies off, all later
+    /// replies would be missing.
     #[test]
     fn nothing_in_a_pipeline_silences_or_closes_the_connection_for_good() {
         let mut generator = Generator::new(2, Protocol::Resp2, Family::ALL);

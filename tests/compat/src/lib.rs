@@ -5,13 +5,14 @@
 //! commands, and compares replies and keyspace events in order, and periodically every key with its
 //! value, deadline and encoding. A seed determines the stream; every report has the seed.
 //!
-//! The modules, in the order of the data: [`draw`] (keys, values, numbers) → [`generate`]
-//! (commands, one file per family) → [`link`] (connections to one server) → [`duel`] (running
-//! *acts*: groups of commands with one comparison) → [`compare`] (allowed
-//! differences of replies) → [`audit`] (the whole keyspace) → [`report`] and [`shrink`] (the first
-//! difference, minimised). [`fuzz`] uses only one server, and does not compare replies. [`oracle`]
-//! starts a private redis-server, the reference of a comparison. [`differences`] lists the known
-//! differences between the oracle's version and ours; the generators avoid them.
+//! The main modules, in the order of the data: [`draw`] (keys, values, numbers) → [`generate`]
+//! (commands, one file per family) → [`link`] (connections to one server or both) → [`duel`]
+//! (running *acts*: groups of commands with one comparison) → [`compare`] (allowed differences of
+//! replies) → [`audit`] (the whole keyspace) → [`report`] and [`shrink`] (the first difference,
+//! minimised). [`corpus`] compares fixed scripts. [`fuzz`] uses only one server, and does not
+//! compare replies. [`oracle`] starts a private redis-server, the reference of a comparison.
+//! [`differences`] lists the known differences between the oracle's version and ours; the
+//! generators avoid them, or the comparison tolerates them.
 #![forbid(unsafe_code)]
 
 pub mod audit;

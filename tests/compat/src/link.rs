@@ -13,9 +13,9 @@ use crate::command::Command;
 /// Maximum time to wait for a reply.
 const SILENCE: Duration = Duration::from_secs(20);
 
-/// Requests up to this size fit into the socket buffers even if the server does not read. A
-/// separate thread writes larger requests while this thread reads, so that client and server cannot
-/// block each other.
+/// Requests up to this size fit into the socket buffers even if the server does not read. For
+/// larger requests, a separate thread for each server writes while this thread reads, so that
+/// client and server cannot block each other.
 const WRITE_INLINE_MAX: usize = 32 * 1024;
 
 /// One of the two servers.

@@ -26,7 +26,7 @@ struct Arguments {
     /// Number of commands to send in each protocol
     #[arg(long, default_value_t = 100_000)]
     commands: u64,
-    /// Seed of the stream; without this option, a random seed is chosen and printed
+    /// Seed of the first stream; without this option, a random seed is chosen and printed
     #[arg(long)]
     seed: Option<u64>,
     /// Protocol of the connections
@@ -38,8 +38,8 @@ struct Arguments {
     /// Commands to omit, separated by commas, as in strlen or client|info
     #[arg(long, value_name = "COMMAND", value_delimiter = ',')]
     without: Vec<String>,
-    /// Continue after a difference with the next seed, up to this many streams, and report each
-    /// command's first difference
+    /// Number of streams in each protocol, with consecutive seeds; of each command, only the first
+    /// difference is reported
     #[arg(long, value_name = "STREAMS", default_value_t = 1)]
     streams: u64,
     /// Do not compare keyspace events (the family pubsub still has pub/sub sessions)

@@ -12,7 +12,7 @@ use crate::link::{Link, LinkError, Side};
 
 /// Number of databases: Redis's default.
 const DATABASES: usize = 16;
-/// Maximum number of comparisons: a difference counts only if every comparison finds it. A key may
+/// Maximum number of comparisons. Differences count only if every comparison finds one: a key may
 /// expire between the queries to the two servers.
 const ATTEMPTS: usize = 20;
 const PAUSE: Duration = Duration::from_millis(100);
@@ -123,8 +123,9 @@ fn only(
     Ok(text)
 }
 
-/// Compares all keys of two servers: names, deadlines, and values by DEBUG DIGEST-VALUE. Returns
-/// the first differences if they last for two seconds.
+/// Compares all keys of two servers: names, deadlines and values, most values by DEBUG
+/// DIGEST-VALUE. Returns the first differences of the last comparison if there are differences for
+/// two seconds.
 ///
 /// # Errors
 /// A [`LinkError`] if a server does not reply.

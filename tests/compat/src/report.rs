@@ -7,16 +7,16 @@ use punctual_resp::Value;
 use crate::command::{Command, Quoted, Step};
 use crate::generate::Protocol;
 
-/// Maximum length of values in reports, in bytes.
+/// Maximum length of values in reports, in characters.
 const SHOWN_MAX: usize = 400;
 
-/// Maximum length of the command with different replies, in bytes: scripts are long.
+/// Maximum length of the command with different replies, in characters: scripts are long.
 const COMMAND_SHOWN_MAX: usize = 4000;
 
 /// Number of preceding commands on the same keys that a report shows.
 const RECENT: usize = 10;
 
-/// Formats a value in the notation of the protocol, on one line.
+/// Formats a value on one line, in a notation like the protocol's, and truncates a long text.
 pub fn show(value: &Value) -> String {
     let mut out = String::new();
     write_value(&mut out, value);

@@ -1,16 +1,17 @@
 //! Sorts the frames (replies and messages) of a pub/sub session where their order is undefined.
 //!
 //! The frames of a session are compared as a sequence, because their number per command depends on
-//! the subscriptions. The order is undefined in three cases: for messages through several matching
-//! patterns, and for the channels of an UNSUBSCRIBE without arguments, it is the order of a hash
-//! table with a random seed; and in RESP3, a message that a connection publishes to itself may come
-//! before or after the reply.
+//! the subscriptions. The order is undefined in three cases. Messages through several matching
+//! patterns, and the channels of an UNSUBSCRIBE without arguments, have the order of a hash table
+//! with a random seed. In RESP3, a message that a connection publishes to itself may come before or
+//! after the reply of PUBLISH.
 
 use punctual_resp::Value;
 
 use crate::events::Message;
 
-/// Returns the frames in canonical order: equal results mean equal sessions.
+/// Returns the frames in canonical order, without `expired` events: equal results mean equal
+/// sessions.
 pub fn canonical(frames: Vec<Value>) -> Vec<Value> {
     let (mut pushes, replies): (Vec<Value>, Vec<Value>) = frames
         .into_iter()

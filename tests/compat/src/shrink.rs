@@ -16,7 +16,8 @@ use crate::link::{Addresses, LinkError, Pair};
 /// Maximum time for shrinking, so that the report does not come late.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Commands on whole databases, which are relevant for all keys.
+/// Commands that may be relevant for every key: they select, empty or swap databases, change the
+/// server or the connection, or run scripts.
 const GLOBAL: [&str; 10] = [
     "SELECT", "FLUSHDB", "FLUSHALL", "SWAPDB", "RESET", "CONFIG", "EVAL", "EVALSHA", "SCRIPT",
     "FUNCTION",

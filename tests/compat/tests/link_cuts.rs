@@ -1,5 +1,5 @@
 //! The connection of a replica is cut at random moments while its primary executes random commands
-//! of all families. In the end, both servers must have the same data.
+//! of most families. In the end, both servers must have the same data.
 //!
 //! `PUNCTUAL_LINK_CUTS` sets the number of cuts for each pair of servers, `PUNCTUAL_SEED` the seed
 //! of the commands and the cuts.
@@ -24,8 +24,8 @@ const CUTS: u64 = 8;
 const BACKLOG: &str = "65536";
 /// One in this many outages is long.
 const LONG_OUTAGES: u32 = 6;
-/// Families that are not sent: they do not change keys, or they change the connection or the server
-/// itself.
+/// Families that are not sent: they do not change keys, they change the connection or the server
+/// itself, or redis-server 7.0 does not have their commands.
 const WITHOUT: [Family; 5] = [
     Family::Server,
     Family::Connection,
@@ -77,8 +77,8 @@ impl Node {
 ///
 /// A redis-server as the primary does not replicate a BITFIELD that adds zeros to a string but sets
 /// no number, and scripts can turn off replication. On a redis-server as the replica, SORT fails
-/// and stores nothing if a command just before it has parsed a number that a double cannot
-/// represent exactly, such as 1e-320: redis-server does not clear `errno`.
+/// and stores nothing if a command just before it has parsed a number beyond the normal doubles,
+/// such as 1e-320 or 1e400: redis-server does not clear `errno`.
 fn may_differ(command: &Command, of_redis: bool, to_redis: bool) -> bool {
     let says = |what: &str| {
         let within = |arg: &Vec<u8>| {
@@ -165,7 +165,7 @@ fn run(primary: &Node, replica: &Node) {
         // The logarithm of the number of bytes before the cut is uniformly distributed.
         let magnitude = rng.random_range(0.0..5.0);
         proxy.cut_after(10_f64.powf(magnitude) as u64);
-        // If the client writes much while the connection is down, the backlog does not suffice.
+        // Until the cut, the client writes in each check of the condition with this probability.
         let busy = rng.random_range(0.05..1.0);
         eventually(|| {
             if rng.random_bool(busy) {

@@ -1,9 +1,9 @@
 //! Compares Punctual with a real redis-server: the same random commands, in RESP2 and in RESP3,
 //! with one event loop and with four.
 //!
-//! `PUNCTUAL_SEED=17` replays one stream. `PUNCTUAL_COMMANDS=500000` sets the number of commands in
-//! the test of all families, and `PUNCTUAL_SCRIPTS=500000` the number of commands in the test of
-//! the family `scripts`.
+//! `PUNCTUAL_SEED=17` runs only the streams of this seed. `PUNCTUAL_COMMANDS=500000` sets the
+//! number of commands in the test of all families, and `PUNCTUAL_SCRIPTS=500000` the number of
+//! commands in the test of the family `scripts`.
 
 use std::collections::BTreeMap;
 use std::env;

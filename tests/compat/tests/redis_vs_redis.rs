@@ -95,7 +95,7 @@ fn a_wrong_side_effect_is_detected_and_shown_by_few_commands() {
     assert!((1..=4).contains(&difference.repro.len()), "{difference}");
 }
 
-/// One command is replaced by another one that works at the other end of the collection: in
+/// One command is replaced by a similar one, most by one for the other end of the collection: in
 /// pipelines, and with blocked clients.
 #[test]
 fn a_wrong_end_is_detected() {
@@ -124,8 +124,8 @@ fn a_wrong_end_is_detected() {
     }
 }
 
-/// Another client changes server A while the stream runs. A change affects only the data, or only
-/// messages.
+/// While the stream runs, another client changes the data of server A, or only publishes messages
+/// there.
 #[test]
 fn changes_by_another_client_are_detected() {
     let changes: [(&[&str], &[Family]); 4] = [

@@ -1,8 +1,8 @@
-//! The log of changes leads to the same data. Punctual executes random commands of all families.
-//! Then three servers must have the same data and the same deadlines: a redis-server that is its
+//! The log of changes leads to the same data. Punctual executes random commands of all families but
+//! one. Then three other servers must have its data and its deadlines: a redis-server that is its
 //! replica, and Punctual and redis-server, both started with its append-only file.
 //!
-//! `PUNCTUAL_SEED=17` replays one stream, `PUNCTUAL_COMMANDS=500000` sets the number of commands.
+//! `PUNCTUAL_SEED=17` sets the seed, `PUNCTUAL_COMMANDS=500000` the number of commands.
 
 use std::net::SocketAddr;
 use std::path::Path;

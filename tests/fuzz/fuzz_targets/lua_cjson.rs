@@ -1,8 +1,8 @@
 //! Passes random bytes to `cjson` in a script.
 //!
 //! Properties: no call panics. Encoding and decoding a string yields the same string. A decoded
-//! value can be encoded, except for numbers that JSON lacks; from then on, decoding and encoding
-//! does not change the text.
+//! value can be encoded, except for numbers that JSON lacks. If the encoded text is decoded,
+//! encoded and decoded again, the value does not change.
 #![no_main]
 
 mod lua;

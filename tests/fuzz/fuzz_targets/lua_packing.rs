@@ -12,8 +12,8 @@ use std::cell::RefCell;
 use libfuzzer_sys::fuzz_target;
 use lua::Property;
 
-/// The script. `ARGV` has the whole input, the first part of it as a format for `struct`, and the
-/// rest.
+/// The script. `ARGV` has the input without its first byte, then the two parts of that: a format
+/// for `struct`, and data.
 const CODE: &[u8] = br"
 local function pack(...) return select('#', ...) > 0 and cmsgpack.pack(...) or '' end
 local function repack(packed)
@@ -24,7 +24,7 @@ end
 local function check(unpacked, ...)
   if not unpacked then return end
   local decoded, once = pcall(pack, ...)
-  -- Twice as many values as fit on the stack.
+  -- Packing needs room for each value twice, which the stack may lack.
   if not decoded then return end
   -- Tables that are too deep become nil, which is no key and no element. The order of pairs depends on how a table was filled.
   local twice = repack(once)

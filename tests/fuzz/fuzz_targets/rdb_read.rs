@@ -1,9 +1,10 @@
-//! Passes random bytes to the reader of snapshots, to the reader of DUMP payloads and to the
-//! compact encodings.
+//! Passes random bytes to the reader of snapshots, to the reader of DUMP payloads, to the compact
+//! encodings and to LZF.
 //!
 //! Properties: no reader panics. A snapshot has the same contents if it is read as a whole or in
 //! blocks, and readable values can be skipped. A valid listpack or stream block has the same
-//! elements in both directions, and after it is written and read again.
+//! elements in both directions, and after it is written and read again. Packed data unpack to the
+//! same data.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -127,7 +127,8 @@ impl Launch {
     }
 
     /// Starts the program like [`Launch::start`], and calls `begun` before the process is ready.
-    /// Also returns the result of `begun`.
+    /// Calls `begun` again for each further port that it tries. Also returns the result of the last
+    /// call.
     ///
     /// # Errors
     /// A [`LaunchError`], which quotes the program's output.
@@ -243,7 +244,7 @@ pub struct Process {
 
 impl Process {
     /// Returns the path of a file or folder in the process's temporary folder. This folder is its
-    /// `dir` unless the options set another one.
+    /// `dir` unless the [`Launch`] sets another one.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -260,7 +261,7 @@ impl Process {
     }
 
     /// Returns the server's log so far: its standard output, and the file `server.log` in its
-    /// folder.
+    /// temporary folder.
     pub fn log(&self) -> String {
         ["stdout", "server.log"]
             .map(|name| self.read(name))

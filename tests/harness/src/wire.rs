@@ -47,7 +47,7 @@ impl Wire {
         self.stream.local_addr().unwrap().port()
     }
 
-    /// Checks that no byte arrives for a short time.
+    /// Checks that all bytes so far have been taken, and that no byte arrives for a short time.
     #[track_caller]
     pub fn expect_silence(&mut self) {
         self.stream.set_read_timeout(Some(SILENCE)).unwrap();

@@ -1,5 +1,5 @@
-// Asynq: tasks, retries, delays, deadlines, unique tasks, priorities of queues, retention, groups, periodic tasks,
-// inspection, archive.
+// Asynq: tasks, retries, delays, deadlines, cancellation, unique tasks, priorities of queues, pause, retention, groups,
+// periodic tasks, inspection, archive.
 // Packages: github.com/hibiken/asynq
 package main
 

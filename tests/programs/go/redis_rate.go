@@ -1,4 +1,4 @@
-// redis_rate: limits of a second and an hour, bursts, several tokens, as many as possible, reset.
+// redis_rate: limits of a second, a minute and an hour, bursts, several tokens, as many as possible, reset.
 // Packages: github.com/go-redis/redis_rate/v10
 package main
 

@@ -1,5 +1,5 @@
-// Lettuce: synchronous, asynchronous and reactive commands, transactions, EVAL, EVALSHA, FCALL, pub/sub, scans, RESP2 and
-// RESP3.
+// Lettuce: types, synchronous, asynchronous and reactive commands, transactions, EVAL, EVALSHA, FCALL, pub/sub, scans,
+// blocking, RESP2 and RESP3.
 // Packages: lettuce-core
 import io.lettuce.core.ClientOptions;
 import io.lettuce.core.KeyScanCursor;

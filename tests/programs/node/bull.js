@@ -64,7 +64,7 @@ report(async () => {
   equal(ran[1][1] - begun >= 200 && ran[2][1] - begun >= 600, true);
   await queue.close();
 
-  step("priorities and LIFO");
+  step("priorities");
   queue = start("priorities");
   for (const [name, options] of [["low", { priority: 3 }], ["high", { priority: 1 }], ["middle", { priority: 2 }]])
     await queue.add({ name }, options);

@@ -1,4 +1,4 @@
-// rate-limiter-flexible: fixed windows, bursts, blocks, rewards and penalties, with ioredis and node-redis.
+// rate-limiter-flexible: fixed windows, bursts, blocks, rewards and penalties, queues, with ioredis and node-redis.
 // Packages: rate-limiter-flexible ioredis redis
 import { Redis } from "ioredis";
 import { BurstyRateLimiter, RateLimiterQueue, RateLimiterRedis } from "rate-limiter-flexible";

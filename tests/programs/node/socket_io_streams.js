@@ -1,4 +1,5 @@
-// socket.io's Redis streams adapter: two servers, broadcasts, rooms, acknowledgements, and a client that was away.
+// socket.io's Redis streams adapter: two servers, broadcasts, rooms, acknowledgements, remote sockets, and a client that
+// was away.
 // Packages: @socket.io/redis-streams-adapter socket.io socket.io-client redis
 import { once } from "node:events";
 import { createServer } from "node:http";

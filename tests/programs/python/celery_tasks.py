@@ -1,5 +1,5 @@
 """Celery with Redis as broker and result backend: results, retries, countdown, eta, expiry,
-priorities, groups, chains, chords, revocation, beat, inspection.
+priorities, groups, chains, chords, revocation, rate limits, beat, inspection.
 
 Packages: celery[redis]
 """

@@ -1,5 +1,4 @@
-"""django-redis: the cache, expiry, atomic counters, locks, patterns, sessions, hashes and sorted
-sets.
+"""django-redis: the cache, expiry, atomic counters, locks, patterns, sets, hashes, herds, sessions.
 
 Packages: django-redis
 """

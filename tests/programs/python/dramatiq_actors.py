@@ -1,5 +1,5 @@
-"""dramatiq: actors, results, retries, delays, priorities, pipelines, groups with callbacks, rate
-limits, barriers.
+"""dramatiq: actors, results, retries, delays, dead letters, pipelines, groups with callbacks, rate
+limits, barriers, flush.
 
 Packages: dramatiq[redis]
 """

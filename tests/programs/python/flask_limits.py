@@ -1,4 +1,5 @@
-"""Flask-Limiter: limits of a route, shared limits, headers, moving windows, exemptions, reset.
+"""Flask-Limiter: limits of a route, shared limits, headers, fixed, moving and sliding windows,
+exemptions, reset.
 
 Packages: Flask-Limiter[redis]
 """

@@ -111,7 +111,7 @@ def program():
 
 
 if __name__ == "__main__":
-    # The worker imports this file as the module `huey_tasks`, so the names of tasks begin with it.
+    # The worker imports this file as `huey_tasks`, so tasks' names must begin with `huey_tasks.`.
     import huey_tasks
 
     report(huey_tasks.program)

@@ -13,7 +13,7 @@ from verdict import URL, equal, raises, report, step
 
 
 def entries(reply):
-    """Returns the entries of the only stream of a reply: a list in RESP2, a map in RESP3."""
+    """Returns the entries of a reply (in RESP2 a list, in RESP3 a map) with only one stream."""
     ((_, found),) = reply.items() if isinstance(reply, dict) else reply
     return found[0] if isinstance(reply, dict) else found
 

@@ -98,7 +98,7 @@ def program():
 
 
 if __name__ == "__main__":
-    # The worker imports this file as the module `rq_jobs`, so the names of functions begin with it.
+    # The worker imports this file as `rq_jobs`, so the functions' names must begin with `rq_jobs.`.
     import rq_jobs
 
     report(rq_jobs.program)

@@ -46,8 +46,8 @@ async def program():
         dequeue_timeout=1,
     )
     running = asyncio.create_task(worker.start())
-    # Jobs are added after the worker's first sweep: it aborts jobs that a worker has taken but not
-    # yet marked as active.
+    # Jobs are added after the worker's first sweep, because a sweep aborts jobs that a worker has
+    # taken but not yet marked as active.
     while not (await queue.info())["workers"]:
         await asyncio.sleep(0.05)
     step("results")

@@ -1,5 +1,5 @@
-"""taskiq with its broker on Redis streams: tasks, results, failures, and what a worker that was
-killed has left.
+"""taskiq with its broker on Redis streams: tasks, results, failures, and a task that a killed
+worker has left.
 
 Packages: taskiq-redis
 """

@@ -14,7 +14,8 @@ use rand::{RngExt, SeedableRng};
 const ROUNDS: usize = 40;
 
 /// Commands that are not called: they stop or pause the server, make it a replica, connect to other
-/// hosts, wait for replicas, or have no reply or several replies by design.
+/// hosts, wait for replicas, take seconds, or have no reply or several replies by design. Some
+/// subcommands of DEBUG are called nevertheless.
 const NOT_CALLED: [&str; 20] = [
     "migrate",
     "psync",
@@ -50,8 +51,8 @@ const WAIT: [&str; 8] = [
     "bzpopmin",
 ];
 
-/// Subcommands of DEBUG, which are not in the table. SLEEP blocks the server; PROTOCOL's push
-/// precedes a reply.
+/// The called subcommands of DEBUG, which are not in the table. SLEEP and PROTOCOL are left out:
+/// SLEEP blocks the server, and PROTOCOL's push precedes a reply.
 const DEBUG: [&str; 7] = [
     "object",
     "reload",
@@ -82,7 +83,8 @@ fn text(value: &Value) -> String {
     String::from_utf8(value.as_bytes().unwrap().to_vec()).unwrap()
 }
 
-/// Returns the names in COMMAND's reply, subcommands as two words.
+/// Returns the names of the called commands: those in COMMAND's reply except [`NOT_CALLED`], and
+/// those in [`DEBUG`]. Subcommands are two words.
 fn names(server: &Process) -> Vec<Vec<String>> {
     let table = server.wire().ask(&["COMMAND"]);
     let mut names = Vec::new();

@@ -73,7 +73,8 @@ pub fn fill(c: &mut Wire) {
     crate::wire::eventually(|| c.int("EXISTS past") == 0);
 }
 
-/// Returns the digest, and the deadline of every key of the databases that [`fill`] uses.
+/// Returns the digest of all data, the libraries of functions, and the deadline, the digest and the
+/// consumer groups of every key of the databases that [`fill`] uses.
 pub fn state(c: &mut Wire) -> String {
     let mut state = format!("{:?}", c.ask(&["DEBUG", "DIGEST"]));
     for db in ["0", "5", "7"] {
@@ -216,8 +217,8 @@ fn a_file_cut_at_any_byte_loads_what_is_whole() {
     let ours = server(folder.path(), 1);
     let mut c = Wire::open(&ours);
     let mut bytes = Vec::new();
-    // Ends of the parts that are applied or dropped together, with the number of elements that each
-    // adds.
+    // Ends of the parts that are applied or dropped together, with the length of the list after
+    // each part.
     let mut whole = vec![(0, 0)];
     for (lines, elements) in [
         (&["SELECT 0"][..], 0),

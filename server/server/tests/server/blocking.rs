@@ -407,7 +407,7 @@ fn every_way_to_create_a_list_serves_waiters() {
             );
             assert_no_waiters(&server);
         }
-        // None of these creates a list.
+        // None of these creates a list in the waiter's database.
         block(&server, &mut a, "BLPOP k 0");
         b.expect(
             &[

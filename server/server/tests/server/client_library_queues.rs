@@ -20,7 +20,7 @@ fn connect(server: &Server, query: &str) -> Connection {
     connection
 }
 
-/// Runs `test` in both protocols, with one loop and with three.
+/// Runs `test` in RESP2 with one loop, and in RESP3 with three loops.
 fn in_both_protocols(test: impl Fn(&Server, &str)) {
     for (query, threads) in [("?protocol=resp2", "1"), ("?protocol=resp3", "3")] {
         let server = Server::builder().port(0).option("threads", threads);

@@ -54,8 +54,7 @@ fn time_passes_only_by_clock_commands() {
     );
 }
 
-/// One advance publishes the expiries of all shards and databases in the order of their deadlines,
-/// each at its own deadline.
+/// One advance publishes the expiries of all shards and databases in the order of their deadlines.
 fn check_event_order(server: &Server) {
     let mut c = Wire::open(server);
     c.expect(&["CONFIG SET notify-keyspace-events Ex"], "+OK|");

@@ -32,7 +32,7 @@ fn documents(c: &mut Wire) -> BTreeMap<String, BTreeMap<String, Value>> {
 
 #[test]
 fn every_command_is_documented() {
-    /// Fields that differ from Redis 7.2, or that we omit: command, field, reason.
+    /// Fields that differ from Redis 7.0, or that we omit: command, field, reason.
     const OTHERWISE: &[(&str, &str, &str)] = &[
         (
             "wait",

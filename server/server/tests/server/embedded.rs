@@ -20,7 +20,7 @@ fn is_error(value: &Value, code: &str) -> bool {
     matches!(value, Value::Error(text) if text.starts_with(code.as_bytes()))
 }
 
-/// Returns the value of a line of CLIENT LIST's kind.
+/// Returns true if exactly one client waits in a blocking command.
 fn waits(client: &mut Client) -> bool {
     let info = client.call(&["INFO", "clients"]).unwrap();
     let Value::Verbatim { text, .. } = info else {

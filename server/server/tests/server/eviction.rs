@@ -39,7 +39,7 @@ fn send(wire: &mut Wire, count: usize, command: impl Fn(usize) -> String) -> usi
     errors
 }
 
-/// Above the limit, commands get the same errors as from redis-server.
+/// Above the limit, commands get the same replies as from redis-server.
 #[test]
 fn commands_without_memory_are_refused_as_by_redis() {
     let redis = Redis::start(&["--maxmemory-policy", "noeviction"]);
@@ -120,7 +120,7 @@ fn commands_without_memory_are_refused_as_by_redis() {
     server.stop();
 }
 
-/// Flags of the commands and subcommands in a reply of COMMAND, by name.
+/// Returns the arity and the flags of the commands and subcommands in a reply of COMMAND, by name.
 fn flags_of(commands: &Value) -> BTreeMap<String, (i64, BTreeSet<String>)> {
     let text = |value: &Value| String::from_utf8_lossy(value.as_bytes().unwrap()).into_owned();
     let mut all = BTreeMap::new();
@@ -349,7 +349,7 @@ fn large_values_are_not_evicted_twice() {
     server.stop();
 }
 
-/// Memory of deleted keys, closed clients and flushed scripts is no longer in use.
+/// Memory of deleted keys and closed clients is no longer in use.
 #[test]
 fn used_memory_returns_after_floods() {
     let server = Process::start(&[]);

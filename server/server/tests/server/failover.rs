@@ -6,7 +6,7 @@ use crate::replication::{builder, caught_up, follow, follow_with_redis, info, pr
 use crate::wire::pair::Pair;
 use crate::wire::{Open as _, Wire, eventually};
 
-/// Fails over from one server to another on a local port. Asserts that both continue without a full
+/// Fails over from one server to another. Asserts that both continue without a full
 /// synchronization.
 #[track_caller]
 fn fail_over(old: &mut Wire, new: &mut Wire, options: &[&str]) {

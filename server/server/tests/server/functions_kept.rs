@@ -35,7 +35,7 @@ fn exchange(pair: &mut Pair, payload: &[u8]) {
     pair.ask(&restore(b"OVER"));
     pair.load("lib", "redis.register_function('g', redis.log)");
     pair.load("other", "redis.register_function('f', redis.log)");
-    // Its function has the same name as a function of another library.
+    // The payload's function has the same name as the function of the library `other`.
     pair.ask(&restore(b"REPLACE"));
     pair.ask(&["FUNCTION", "LIST", "LIBRARYNAME", "lib"]);
     pair.ask(&restore(b"FLUSH"));

@@ -4,8 +4,8 @@ use punctual_server::Server;
 
 use crate::wire::{Open as _, Wire};
 
-/// Number of keys for which the server prefetches. It assumes that fewer keys are in the
-/// processor's caches.
+/// With this number of keys, the server prefetches. It assumes that a much smaller number of keys
+/// fits into the processor's caches.
 const KEYS: usize = 9_000;
 
 fn start(threads: &str) -> Server {

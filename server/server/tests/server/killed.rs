@@ -22,8 +22,8 @@ pub(crate) fn start_program(program: &str, folder: &Path, port: u16, options: &[
     launch.start().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Kills a server fifty times during a save, at a different moment each time. Each start loads a
-/// complete snapshot: the last snapshot that was reported as saved, or a later one.
+/// Kills a server at least fifty times, at different moments during a save or soon after it. Each
+/// start loads a complete snapshot: the last snapshot that was reported as saved, or a later one.
 #[test]
 fn a_kill_during_a_save_loses_no_snapshot() {
     const KEYS: usize = 40_000;

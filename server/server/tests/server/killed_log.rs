@@ -1,8 +1,8 @@
 //! Servers with an append-only file that are killed under load. No acknowledged write is lost, and
 //! no transaction is torn.
 //!
-//! `PUNCTUAL_KILLS` is the number of kills of each test. `PUNCTUAL_KILLED=redis-server` kills
-//! another program, to check the tests themselves.
+//! `PUNCTUAL_KILLS` is the number of kills with each value of `appendfsync`.
+//! `PUNCTUAL_KILLED=redis-server` kills another program, to check the tests themselves.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

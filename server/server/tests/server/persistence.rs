@@ -20,7 +20,7 @@ fn file(folder: &Path) -> Vec<u8> {
     fs::read(folder.join("dump.rdb")).unwrap()
 }
 
-/// Writes values of every type and encoding of Redis 7.0.
+/// Writes values of every type and encoding of Redis 7.0, except streams.
 fn fill(c: &mut Wire) {
     fill_small(c);
     c.run("SET negative -7");
@@ -286,7 +286,7 @@ fn save_points_trigger_saves() {
     c.int("CLOCK ADVANCE 60000");
     assert_eq!(info(&mut c, "rdb_changes_since_last_save"), 2);
     saves(&mut c, 0);
-    // After more than a minute, the third change reaches the save point.
+    // After a minute, the third change reaches the save point.
     c.expect(&["SET c 1"], "+OK|");
     saves(&mut c, 1);
     assert_eq!(c.int("LASTSAVE"), last + 60);

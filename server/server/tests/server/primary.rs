@@ -89,7 +89,7 @@ fn assert_same_data(ours: &mut Wire, theirs: &mut Wire) {
     theirs.ask(&["SELECT", "0"]);
 }
 
-/// Runs random commands that change keys of every type.
+/// Runs random commands that change keys of every type except streams, some in transactions.
 fn write_randomly(c: &mut Wire, random: &mut StdRng, count: usize) {
     const LINES: &[&str] = &[
         "SET sK V",

@@ -71,7 +71,8 @@ fn a_chain_passes_the_stream_on() {
 /// server.
 #[test]
 fn a_former_primary_continues() {
-    // Its clock is virtual, so it adds no PING to its stream that the other server lacks.
+    // A PING that only the old server has in its stream would cause a full synchronization. The
+    // first PING comes ten seconds after the stream begins.
     let old = builder()
         .virtual_clock()
         .option("repl-diskless-sync-delay", "0")

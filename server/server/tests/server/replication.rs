@@ -59,7 +59,8 @@ pub fn same_data(theirs: &mut Wire, ours: &mut Wire) {
     assert_eq!(theirs.text("DEBUG DIGEST"), ours.text("DEBUG DIGEST"));
 }
 
-/// Writes values of every type in two databases, some with a deadline, and a library.
+/// Writes values of every type except streams in two databases, some with a deadline, and loads a
+/// library.
 pub fn fill(c: &mut Wire) {
     for db in ["0", "5"] {
         c.ask(&["SELECT", db]);

@@ -331,8 +331,8 @@ fn the_process_stops_itself_for_upstart() {
     connect(port).expect(&["PING"], "+PONG|");
 }
 
-/// Returns Debian's file with its folders moved into `folder`. Prints a note and returns `None` if
-/// the file is missing.
+/// Returns Debian's file with its folders moved into `folder`, and with this port and our program.
+/// Prints a note and returns `None` if the file cannot be read.
 fn debian(file: &str, folder: &Path, port: u16) -> Option<String> {
     let Ok(text) = fs::read_to_string(file) else {
         eprintln!("skipped: {file} is not installed, or cannot be read");
@@ -403,8 +403,8 @@ fn debian_s_unit_starts_and_stops_the_server() {
     assert!(!Path::new(&pidfile).exists() && at("lib/dump.rdb").exists());
     let log = fs::read_to_string(at("log/redis-server.log")).unwrap();
     assert!(!log.contains("no effect"), "{log}");
-    // CONFIG REWRITE has kept the unit's options. The file contains `daemonize yes`, for other init
-    // systems.
+    // CONFIG REWRITE has put the unit's options into the file, so Debian's file is written again.
+    // It contains `daemonize yes`, for other init systems.
     fs::write(at("etc/redis.conf"), &conf).unwrap();
     let output = Command::new(PROGRAM)
         .arg(at("etc/redis.conf"))

@@ -1,4 +1,5 @@
-//! Timers across restarts, snapshots, replicas and promotions: none is lost, and none fires twice.
+//! Timers across restarts, snapshots, replicas and promotions: no timer is lost, and no timer fires
+//! twice.
 
 use std::path::Path;
 use std::process::Command;

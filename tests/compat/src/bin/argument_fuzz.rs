@@ -12,7 +12,8 @@ use clap::Parser;
 use punctual_compat::Oracle;
 use punctual_compat::fuzz::{self, Options, grammar};
 
-/// Settings of the started server. They keep values small, and limit the memory for unread replies.
+/// Settings of the started server. They keep values small, limit the memory for data and for unread
+/// replies, and log slow commands.
 const SETTINGS: &[&str] = &[
     "--proto-max-bulk-len",
     "1mb",

@@ -1,4 +1,4 @@
-//! Comparison of replies with collections, some of which ignore the order or the digits of numbers.
+//! Comparisons of replies with collections. Some ignore the order, or the digits of numbers.
 
 use punctual_resp::{Value, decimal};
 
@@ -6,7 +6,7 @@ use super::{Rule, sorted};
 use crate::command::Command;
 
 /// Returns the rule for a geo search. Sorted results must be equal; unsorted results have the order
-/// of the server's index.
+/// of the server's index. With ANY, this order also determines which results are found.
 pub(super) fn of_search(command: &Command) -> Rule {
     let has = |option: &str| (1..command.args().len()).any(|at| command.word(at) == option);
     if has("STORE") || has("STOREDIST") {
@@ -139,7 +139,7 @@ fn pairs_of(whole: &Value) -> Option<Vec<(&Value, Option<&Value>)>> {
     })
 }
 
-/// Compares replies, ignoring the digits of numbers.
+/// Compares replies. Two texts of one number count as equal if the text in `a` is the one of 7.2.
 pub(super) fn same_scores(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Array(a), Value::Array(b)) => {
@@ -177,7 +177,8 @@ pub(super) fn same_encoding(a: &[u8], b: &[u8]) -> bool {
 }
 
 /// Compares replies about consumer groups. Times of deliveries and idle times may differ by some
-/// seconds: they are times of commands in the stream, or times in 1970.
+/// seconds. Such times differ by less or by much more: an entry is delivered at the time of its
+/// command, or at a TIME in 1970.
 pub(super) fn same_deliveries(a: &Value, b: &Value) -> bool {
     const BY_MS: u64 = 20_000;
     /// Numbers from this one on are Unix times in milliseconds.

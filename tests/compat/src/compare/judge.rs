@@ -6,7 +6,7 @@ use super::collections::is_drawn_from;
 use super::{Rule, Tolerance};
 use crate::command::Command;
 
-/// Compares the replies to the commands of one connection, which it must see in order.
+/// Compares the replies to the commands of one connection. It must get all of them in order.
 #[derive(Debug, Default)]
 pub struct Judge {
     /// Commands queued since MULTI; `None` outside a transaction.
@@ -93,7 +93,8 @@ fn is_status(value: &Value, text: &[u8]) -> bool {
     matches!(value, Value::Simple(status) if status == text)
 }
 
-/// Returns true if the reply is the whole collection. Generators request it right before a sample.
+/// Returns true if the reply is the whole collection. Right before a sample of a collection,
+/// generators send such a command.
 fn is_listing(command: &Command) -> bool {
     match command.name().as_str() {
         "SMEMBERS" | "HGETALL" => true,

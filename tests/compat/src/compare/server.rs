@@ -16,7 +16,7 @@ pub(super) fn event_classes(classes: &[u8]) -> String {
     text
 }
 
-/// Returns the fields of HELLO's reply in order, without the values that always differ.
+/// Returns the fields of HELLO's reply in order, without the values of version, modules and id.
 pub(super) fn greeting(value: &Value) -> Option<Vec<(String, String)>> {
     let pairs = pair_list(value)?;
     Some(

@@ -197,7 +197,7 @@ impl Draw {
         }
     }
 
-    /// Returns a count of elements to take or remove: usually small and positive.
+    /// Returns a count of elements to take or remove: usually between 0 and 6.
     pub fn how_many(&mut self) -> Vec<u8> {
         match self.between(0..=99) {
             0..=74 => self.between(0..=6).to_string().into_bytes(),

@@ -36,7 +36,7 @@ pub(super) const KEYS: &[&[u8]] = &[
 /// Keys with values of up to tens of kilobytes.
 pub(super) const BIG_KEYS: &[&[u8]] = &[b"big:0", b"big:1", b"big:2"];
 
-/// Keys only for LCS and the commands that prepare it.
+/// Keys for LCS and the commands that prepare it. Commands on ranges by members rarely draw them.
 pub(super) const LCS_KEYS: &[&[u8]] = &[b"lcs:a", b"lcs:b", b"lcs:c"];
 
 /// Keys that usually have one type, so that commands of a family find suitable values.
@@ -50,7 +50,7 @@ pub(super) const BITS: &[&[u8]] = &[b"b0", b"b1", b"b2", b"b3"];
 pub(super) const HLLS: &[&[u8]] = &[b"pf0", b"pf1", b"pf2", b"pf3"];
 pub(super) const GEOS: &[&[u8]] = &[b"g0", b"g1", b"g2"];
 
-/// Numbers that SORT may look up, as strings `w_1`, ..., and as fields of the hashes `wh_1`, ....
+/// Keys of the numbers that SORT may look up: strings `w_1`, ..., and hashes `wh_1`, ....
 pub(super) const WEIGHTS: &[&[u8]] = &[
     b"w_0", b"w_1", b"w_2", b"w_3", b"w_a", b"w_b", b"w_", b"wh_0", b"wh_1", b"wh_a", b"wh_b",
 ];
@@ -209,7 +209,7 @@ pub(super) const VALUES: &[&[u8]] = &[
     b"exactly-forty-five-bytes--which-is-a-raw-text",
 ];
 
-/// Texts that are not integers.
+/// Texts that Redis does not parse as integers of 64 bits.
 pub(super) const BAD_INTEGERS: &[&[u8]] = &[
     b"",
     b"abc",

@@ -18,7 +18,8 @@ use crate::session::canonical;
 /// Maximum time until a server publishes an `expired` event that the other server has published.
 const SETTLE: Duration = Duration::from_secs(10);
 
-/// A session subscribes to this channel; the confirmation marks the end of the preceding output.
+/// A session subscribes to this channel in each round. The confirmation marks the end of the
+/// replies to the round's commands; a message on the channel marks the end of the round's messages.
 const SESSION_FENCE: &str = "compat:fence:session";
 
 impl Duel<'_> {

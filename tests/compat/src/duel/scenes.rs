@@ -69,7 +69,8 @@ impl Duel<'_> {
             Command::of(&["FLUSHDB"]),
         ];
         self.run_commands(&mut state, 0, &sweep)?;
-        // The fence of the main connection follows all events of the scene.
+        // Compares the events of the scene. An empty pipeline sends only the fence: the message
+        // that marks the end of a sequence of events.
         self.pipeline(&[]).map_err(|stop| match stop {
             Stop::Found(finding) => Finding {
                 headline: format!(
@@ -137,8 +138,8 @@ impl Duel<'_> {
         let ids = client.ids;
         let name = command.name().to_lowercase();
         let has_started = |line: &str| {
-            // CLIENT LIST shows the last command before it blocks, and the flag only while it
-            // blocks.
+            // CLIENT LIST shows a command's name already before the command blocks. The flag `b` is
+            // shown only while the command blocks.
             let blocked = line
                 .split(' ')
                 .filter_map(|field| field.strip_prefix("flags="))
@@ -176,7 +177,7 @@ impl Duel<'_> {
     }
 
     /// Sends CLIENT UNBLOCK to both servers, and compares the replies, which say whether the client
-    /// was blocked. Does nothing for a client that has not sent a blocking command.
+    /// was blocked. Does nothing for a client without unread replies to a blocking command.
     fn unblock(
         &mut self,
         state: &mut SceneState,

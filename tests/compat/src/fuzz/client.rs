@@ -195,7 +195,8 @@ pub(super) fn batch(draw: &mut Draw, grammar: &Grammar) -> Vec<Command> {
     commands
 }
 
-/// Commands that block forever. Words with `$` mean the same as in the grammar's templates.
+/// Commands that block forever, and commands that change the state of the connection until it is
+/// closed. Words with `$` mean the same as in the grammar's templates.
 const FOR_EVER: &str = "\
 BLPOP $list $list 0
 BLMOVE $list $list LEFT LEFT 0
@@ -227,7 +228,7 @@ pub(super) fn short_lived(draw: &mut Draw, grammar: &Grammar, options: &Options)
             encode_command(&mut bytes, grammar.command(draw).args());
             bytes.truncate(bytes.len() - draw.count(1..=bytes.len()));
         }
-        // A command that blocks.
+        // A command that blocks, subscribes or begins a transaction.
         30..=59 => {
             let templates: Vec<&str> = FOR_EVER.lines().collect();
             let template = draw.pick(&templates);

@@ -2,8 +2,8 @@
 //! arguments.
 //!
 //! A command without described arguments gets as many random words as its arity demands, and keys
-//! at the positions of keys. `TEMPLATES` adds commands that random words would rarely make valid:
-//! scripts, NOTIFY rules, timers, jobs, settings.
+//! at the positions of keys. `TEMPLATES` and `RARE_TEMPLATES` add commands that random words would
+//! rarely make valid: scripts, NOTIFY rules, timers, jobs, settings.
 
 use punctual_resp::Value;
 
@@ -21,7 +21,7 @@ failover: holds back all writes
 psync: makes the connection a replica, which has no replies
 sync: as psync
 replconf: as psync
-debug: SLEEP and SEGFAULT; a template has each of the others
+debug: SLEEP and SEGFAULT; templates have harmless subcommands
 client|pause: holds back all clients; a template pauses briefly
 config|set: locks clients out; templates set harmless parameters
 config|rewrite: changes the file that the server was started with
@@ -32,8 +32,8 @@ pfselftest: takes seconds
 script|debug: makes the connection a debugger, which has no replies
 ";
 
-/// Commands that are sent rarely, at a fiftieth of the rate: they undo the effects of other
-/// commands, close connections, or take long.
+/// Commands that are sent rarely: one in fifty commands without a template is one of these. They
+/// undo the effects of other commands, close connections, or take long.
 const RARE: &str = "acl|deluser acl|setuser auth bgrewriteaof bgsave client|kill flushall flushdb function|flush \
     function|restore hello monitor notify|del quit reset save script|flush swapdb";
 
@@ -84,7 +84,7 @@ CONFIG SET tracking-table-max-keys $n
 CONFIG SET list-max-listpack-size $n
 CONFIG SET hash-max-listpack-entries $n";
 
-/// Templates that are used at a fiftieth of the rate.
+/// Templates that are used rarely: for one command in fifty.
 const RARE_TEMPLATES: &str = "\
 HELLO 2
 HELLO 3

@@ -80,7 +80,7 @@ fn one_of(draw: &mut Draw, words: &str) -> Vec<u8> {
     draw.pick(&words).into()
 }
 
-/// Returns a value, a number, a key or a word of some option.
+/// Returns a value, a number, a key, the name of an option, or an extreme word.
 pub(super) fn any(draw: &mut Draw) -> Vec<u8> {
     const OPTIONS: &str = "COUNT MATCH EX PX NX XX GET LIMIT WITHSCORES STORE ASYNC REPLACE FIELDS MAXLEN STREAMS BY ON OFF \
         TYPE ID AT IN EVERY DO";

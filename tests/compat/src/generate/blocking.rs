@@ -89,8 +89,18 @@ pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
         on_zsets(draw, keys, timeout)
     };
     if draw.chance(3) {
-        // Without its last argument, a key is in the position of the timeout, which is invalid.
-        command.args_mut().truncate(2);
+        remove_last(&mut command);
     }
     steps.push(command.into());
+}
+
+/// Removes the last argument. A BLPOP of several keys then has a key in the position of the
+/// timeout. A key that is a number would be a valid timeout, perhaps of minutes; then nothing is
+/// removed.
+fn remove_last(command: &mut Command) {
+    let args = command.args_mut();
+    let before_last = String::from_utf8_lossy(&args[args.len() - 2]);
+    if before_last.parse::<f64>().is_err() {
+        args.pop();
+    }
 }

@@ -30,7 +30,7 @@ fn ping(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// A failed HELLO changes nothing; a successful one is reverted at the end of the group.
+/// Appends a HELLO, and at the end of the group the HELLO that restores the protocol.
 fn hello(draw: &mut Draw, protocol: Protocol, steps: &mut Vec<Step>) {
     let version = draw.pick(&[
         "2",
@@ -117,7 +117,7 @@ fn silence(draw: &mut Draw, steps: &mut Vec<Step>) {
     }
 }
 
-/// Subcommands of CLIENT. Their arguments match no open connection.
+/// Subcommands of CLIENT with arguments. KILL and UNBLOCK match no open connection.
 const CLIENT: &[&[&str]] = &[
     &["GETNAME"],
     &["GETNAME"],

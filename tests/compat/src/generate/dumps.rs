@@ -1,4 +1,4 @@
-//! DUMP and RESTORE: payloads of every readable encoding, invalid payloads, and all options.
+//! DUMP and RESTORE: payloads of many encodings, invalid payloads, and all options.
 //!
 //! The replies of DUMP differ, because servers encode values in different ways. A separate act,
 //! [`Carry`], tests that each server reads the payloads of the other.
@@ -14,7 +14,7 @@ pub struct Carry {
     pub keys: Vec<Vec<u8>>,
 }
 
-/// Returns dozens of keys, of every type.
+/// Returns up to 24 keys, of most types.
 pub(super) fn carry(draw: &mut Draw) -> Carry {
     Carry {
         keys: draw.any_keys(24),

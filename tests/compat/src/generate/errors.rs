@@ -57,8 +57,8 @@ const ANY_ARGUMENTS: &[&str] = &[
     "ROLE",
 ];
 
-/// Commands with a deadline as a numeric argument: they get invalid arguments, or deadlines far in
-/// the future.
+/// Commands with a TTL as a numeric argument: they get a TTL from [`Draw::ttl`], so that no key
+/// expires during the stream.
 const DEADLINE_ARGUMENTS: &[&str] = &["EXPIRE", "PEXPIRE", "SETEX", "PSETEX"];
 
 /// Names that are not a command in any version.
@@ -171,7 +171,8 @@ fn deadline_arguments(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// Appends a valid command with one argument removed, doubled, replaced or added.
+/// Appends a group of valid commands, the first with one argument removed, doubled, replaced or
+/// added.
 fn mangled(draw: &mut Draw, steps: &mut Vec<Step>) {
     let first = steps.len();
     match draw.between(0..=2) {
@@ -184,7 +185,7 @@ fn mangled(draw: &mut Draw, steps: &mut Vec<Step>) {
     mangle(draw, &mut steps[first].command, alone);
 }
 
-/// Removes, doubles, replaces or adds an argument. Changes the key only if the command is `alone`
+/// Removes, doubles, replaces or adds an argument. Replaces the key only if the command is `alone`
 /// in its group.
 fn mangle(draw: &mut Draw, command: &mut Command, alone: bool) {
     let args = command.args_mut();

@@ -3,7 +3,7 @@
 use crate::command::{Command, Step};
 use crate::draw::Draw;
 
-/// Appends one command on deadlines. The deadline is far in the future or in the past.
+/// Appends one command on deadlines. A deadline is far in the future, in the past, or invalid.
 pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
     match draw.between(0..=99) {
         0..=49 => set_deadline(draw, steps),

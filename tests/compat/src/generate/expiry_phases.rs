@@ -12,8 +12,8 @@ pub const EXPIRY_PHASE_PREFIX: &[u8] = b"lapse:";
 pub struct ExpiryPhase {
     /// Commands that give the keys of the phase their deadlines.
     pub arm: Vec<Step>,
-    /// The shortest TTL that `arm` removes or changes. If `arm` takes longer, the keys may have
-    /// expired already, and the phase is not compared.
+    /// Time limit for `arm`, shorter than every TTL that `arm` removes or changes. If `arm` takes
+    /// longer, keys with these TTLs may have expired already, and the phase is not compared.
     pub arm_limit_ms: u64,
     /// Time until every TTL has expired on both servers.
     pub wait_ms: u64,
@@ -26,8 +26,8 @@ pub struct ExpiryPhase {
 /// A way to give one key of a phase its short TTL.
 type Arm = fn(&mut Draw, &[u8], &str, &mut Vec<Step>);
 
-/// Groups of commands that end with a short TTL. Their replies do not depend on whether the key
-/// expires at once, because the last command sets the short TTL.
+/// Groups of commands that give the key a short TTL. Their replies do not depend on whether the key
+/// expires at once, because no command after the short TTL accesses the key.
 const ARMS: &[Arm] = &[
     |_, key, ttl_ms, steps| {
         steps.push(
@@ -241,7 +241,8 @@ fn about(words: &[&str], key: &[u8]) -> Command {
     command
 }
 
-/// Returns a phase with about twenty keys, nearly all with short TTLs.
+/// Returns a phase with twenty keys that get short TTLs. In some phases, a third of the keys lose
+/// the short TTL again.
 pub(super) fn phase(draw: &mut Draw, number: u64, has: impl Fn(Family) -> bool) -> ExpiryPhase {
     let of = |table: &[(Family, &'static [&'static str])]| -> Vec<&'static [&'static str]> {
         table

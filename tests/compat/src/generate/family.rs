@@ -52,7 +52,7 @@ pub enum Family {
     Wire,
 }
 
-/// Each family's name and weight: about the number of its commands among two hundred in a pipeline.
+/// Each family's name and weight: the relative frequency of its groups of commands in pipelines.
 const TABLE: [(Family, &str, u32); 22] = [
     (Family::Strings, "strings", 36),
     (Family::Lists, "lists", 18),
@@ -91,8 +91,7 @@ impl Family {
         all
     };
 
-    /// Returns the weight: about the number of commands of this family among two hundred in a
-    /// pipeline.
+    /// Returns the weight: the relative frequency of this family's groups of commands in pipelines.
     pub(super) fn weight(self) -> u32 {
         TABLE
             .iter()

@@ -1,4 +1,4 @@
-//! Deadlines of hash fields, new in Redis 7.4: generated only if the oracle is 7.4 or later.
+//! Deadlines of hash fields, new in Redis 7.4: the tests omit them if the oracle is older.
 //!
 //! A group of steps that sets a relative deadline also removes it: after a stall of the machine,
 //! the comparison aligns the deadlines of keys on both servers, but not the deadlines of fields.

@@ -129,8 +129,8 @@ fn push_shape(draw: &mut Draw, command: &mut Command) {
     command.push(unit(draw));
 }
 
-/// Appends options for the form and the order of results. ANY takes the first matches of the
-/// server's index, so a result with ANY is never stored.
+/// Appends options for the form, the order and the number of results. ANY takes the first matches
+/// of the server's index, so a result with ANY is never stored.
 fn push_options(draw: &mut Draw, command: &mut Command, shows: bool) {
     if draw.chance(55) {
         let order = draw.pick(&["ASC", "DESC"]);

@@ -34,8 +34,7 @@ pub struct Session {
     pub rounds: Vec<Round>,
 }
 
-/// Commands of the subscribed connection, and messages that the main connection publishes
-/// afterwards.
+/// Commands of the session's connection, then commands of the main connection, such as PUBLISH.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Round {
     /// Commands on the session's connection. The number of replies depends on the subscriptions, so

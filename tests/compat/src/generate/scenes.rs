@@ -1,4 +1,4 @@
-//! Scenes: several connections, some of which block while others run commands.
+//! Scenes: several connections. Some block or watch keys while others run commands.
 //!
 //! A scene uses its own databases, which are empty before and after it, so it is independent of the
 //! rest of the stream. Its moves run one after the other. The generator decides which clients send
@@ -70,8 +70,8 @@ struct SceneKind {
     /// True for sorted sets, false for lists.
     zsets: bool,
     /// If true, commands such as SORT STORE store whole collections; if false, keys sometimes have
-    /// values of other types. A scene never has both: Redis does not serve blocked clients when a
-    /// stored collection replaces a value of another type.
+    /// values of other types. A scene with blocked clients never has both: Redis does not serve
+    /// these clients when a stored collection replaces a value of another type.
     stores: bool,
 }
 
@@ -164,7 +164,7 @@ fn other_commands(draw: &mut Draw, kind: SceneKind) -> Vec<Command> {
     commands
 }
 
-/// Returns a command that fills or empties one of the keys without changing its type.
+/// Returns a command from [`change`] that fills at most one key, and gives no key another type.
 fn fill_one(draw: &mut Draw, kind: SceneKind) -> Command {
     loop {
         let command = change(draw, kind);
@@ -180,7 +180,8 @@ fn fill_one(draw: &mut Draw, kind: SceneKind) -> Command {
     }
 }
 
-/// Returns a command that creates, fills, empties or replaces one of the keys.
+/// Returns a command that changes, deletes, moves or reads one or two of the keys, or one that
+/// empties or swaps the databases.
 fn change(draw: &mut Draw, kind: SceneKind) -> Command {
     let SceneKind { zsets, stores } = kind;
     let (one, other) = (key(draw), key(draw));
@@ -254,7 +255,7 @@ pub(super) fn watch(draw: &mut Draw) -> Scene {
         watch.extend(keys(draw, 3));
         let mut commands = vec![watch];
         if draw.chance(20) {
-            // Keys are watched in one database and changed in another.
+            // Keys are watched in one database, and the transaction runs in another.
             commands.push(Command::of(&["SELECT", OTHER_DATABASE]));
         }
         moves.push(Move::Run(0, commands));

@@ -3,7 +3,7 @@
 use crate::command::{Command, Step};
 use crate::draw::Draw;
 
-/// Appends one server command.
+/// Appends one server command, or a short group of related ones.
 pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
     match draw.between(0..=99) {
         0..=24 => steps.push(Command::new(draw.case("DBSIZE")).into()),
@@ -35,8 +35,8 @@ fn flush(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// Arguments of COMMAND GETKEYS: every command with keys, and commands for which it must return an
-/// error.
+/// Arguments of COMMAND GETKEYS and GETKEYSANDFLAGS: commands with keys, and commands for which
+/// both must return an error.
 const KEYED: &[&[&str]] = &[
     &["GET", "k"],
     &["SET", "k", "v"],
@@ -100,7 +100,8 @@ const KEYED: &[&[&str]] = &[
     &["COMMAND", "GETKEYS", "GET", "k"],
 ];
 
-/// Arguments of COMMAND INFO. Only the parts of the reply that both versions have are compared.
+/// Arguments of COMMAND INFO, of whose reply only the parts that both versions have are compared,
+/// and of COMMAND DOCS.
 const DESCRIBED: &[&str] = &[
     "get",
     "SET",
@@ -204,7 +205,8 @@ fn command(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// Parameters that have equal values on both servers.
+/// Arguments of CONFIG GET: parameters that have equal values on both servers, patterns for such
+/// parameters, and unknown names.
 const PARAMETERS: &[&str] = &[
     "maxmemory",
     "maxmemory-policy",
@@ -371,7 +373,8 @@ fn notify(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(set(super::ALL_EVENTS));
 }
 
-/// Commands whose replies always differ and are compared by type, and commands that are refused.
+/// Other commands. Among them are some whose replies always differ and are compared by type, and
+/// some that are refused.
 const FIXED: &[&[&str]] = &[
     &["TIME"],
     &["TIME", "x"],

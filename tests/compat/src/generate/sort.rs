@@ -7,7 +7,8 @@ use crate::draw::{Draw, Kind};
 /// The prefixes of the keys to which SORT's patterns refer.
 pub const SORT_PREFIXES: &[&str] = &["w_", "wh_", "->", "no"];
 
-/// Appends one SORT, or one command that creates keys for it.
+/// Appends a SORT and the two commands that must precede it, or commands that create or delete keys
+/// for a later SORT.
 pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
     match draw.between(0..=9) {
         0..=1 => look_up(draw, steps),
@@ -31,7 +32,8 @@ fn look_up(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// Appends a command that creates a collection of numbers. Most other collections contain words.
+/// Appends commands that replace a key by a collection of numbers. Most other collections contain
+/// words.
 fn numbers(draw: &mut Draw, steps: &mut Vec<Step>) {
     let (kind, name) = draw.weighted(&[
         (3, (Kind::List, "RPUSH")),
@@ -130,12 +132,13 @@ fn sort(draw: &mut Draw, steps: &mut Vec<Step>) {
     if draw.chance(2) {
         command.push("NOSUCH");
     }
-    // redis-server's SORT converts a small sorted set to a skiplist, and parsing a score near zero
-    // may set C's `errno`. SORT_RO makes the conversion before.
+    // redis-server's SORT fails if C's `errno` says that a number is out of range, even if other
+    // code has set `errno` before. SORT also converts a small sorted set to a skiplist, and parsing
+    // a score near zero sets `errno`. So this SORT_RO makes the conversion first.
     let converts = Command::new("SORT_RO").arg(&command.args()[1]).arg("ALPHA");
     steps.push(converts.into());
-    // Parsing the number of ZINCRBY clears `errno`, which the conversion or another command may
-    // have set. A replica executes ZINCRBY as well.
+    // ZINCRBY parses a number and so clears `errno`. It is a write, so that it is replicated and
+    // clears `errno` on replicas as well.
     let clears = ["ZINCRBY", "sorts", "1", "m"];
     steps.push(Command::of(&clears).into());
     steps.push(command.into());

@@ -48,8 +48,8 @@ const MAKERS: &[(u32, super::Maker)] = &[
     (1, delete),
 ];
 
-/// Values of min-idle-time. Every entry has been idle for 0 ms; only entries with an old TIME have
-/// been idle for 1,000,000,000 ms.
+/// Values of min-idle-time. Every entry has been idle for at least 0 ms; only entries with an old
+/// TIME have been idle for 1,000,000,000 ms.
 const IDLES: &[&str] = &["0", "0", "0", "1000000000", "-1"];
 
 /// Appends one command on streams, or a short group of related ones.
@@ -257,7 +257,9 @@ fn read(draw: &mut Draw, steps: &mut Vec<Step>) {
 
 fn delete_entries(draw: &mut Draw, steps: &mut Vec<Step>) {
     let mut command = named(draw, "XDEL").arg(key(draw));
-    command.extend(ids(draw, 6));
+    // The greatest ID is never deleted, because XSETID must set an ID above all deleted entries.
+    let ids = ids(draw, 6).into_iter();
+    command.extend(ids.filter(|id| !id.starts_with(b"18446744073709551615")));
     steps.push(command.into());
 }
 
@@ -272,9 +274,9 @@ fn trim(draw: &mut Draw, steps: &mut Vec<Step>) {
 
 fn set_id(draw: &mut Draw, steps: &mut Vec<Step>) {
     let mut command = named(draw, "XSETID").arg(key(draw));
-    // The ID is above all entries, also deleted ones: 7.0 accepts an ID below a deleted entry, 7.2
-    // refuses it.
-    let last = draw.pick(&["61-9", "61-9", "62-9", "x", "-"]);
+    // The ID is above all entries, also above deleted ones: 7.0 accepts an ID below a deleted
+    // entry, 7.2 refuses it.
+    let last = draw.pick(&["98-9", "98-9", "99-9", "x", "-"]);
     command.push(last);
     if draw.chance(30) {
         command.push(draw.case("ENTRIESADDED"));

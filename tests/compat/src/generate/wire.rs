@@ -76,8 +76,9 @@ const BROKEN: &[&[u8]] = &[
     b"*1\r\n$4.0\r\nPING\r\n",
 ];
 
-/// Returns one conversation: some complete requests, and often a broken one, cut into pieces at
-/// random places.
+/// Returns one conversation: usually some complete requests and then a broken one. Others have only
+/// complete requests, end with random bytes, or consist of a line that is too long or that begins
+/// like HTTP. The bytes are cut into pieces at random places.
 pub(super) fn conversation(draw: &mut Draw) -> Wire {
     let mut bytes = Vec::new();
     for _ in 0..draw.between(0..=6) {

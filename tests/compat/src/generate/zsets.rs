@@ -185,7 +185,7 @@ fn pop_many(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// Returns keys of sorted sets and, rarely, of sets.
+/// Returns keys of sorted sets and, sometimes, of a set.
 fn sources(draw: &mut Draw) -> Vec<Vec<u8>> {
     let mut keys = draw.keys_of(Kind::Zset, 4);
     if draw.chance(25) {

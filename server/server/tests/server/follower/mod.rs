@@ -95,7 +95,8 @@ impl Follower {
         }
     }
 
-    /// Returns the payload of a full synchronization, and its mark if there is one.
+    /// Returns the payload of a full synchronization, and the mark that ends it if the server did
+    /// not announce its length.
     #[track_caller]
     pub fn payload(&mut self) -> (Vec<u8>, Option<String>) {
         let line = self.line();
@@ -117,7 +118,8 @@ impl Follower {
         (bytes, Some(mark.to_owned()))
     }
 
-    /// Requests a full synchronization, reads the payload, and acknowledges it.
+    /// Requests a full synchronization, reads the payload, and acknowledges it. Also returns the
+    /// replication ID.
     #[track_caller]
     pub fn synced(port: u16) -> (Self, String) {
         let mut follower = Self::able(port);

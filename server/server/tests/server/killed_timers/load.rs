@@ -47,7 +47,8 @@ pub(super) struct Load<'a> {
     /// Number of added and ended jobs that survive a kill.
     pub(super) progress: AtomicU64,
     pub(super) stop: AtomicBool,
-    /// Whether this is the last round, in which no job is rejected or held.
+    /// Whether this is the last round. It adds no jobs, and workers end every job that they take:
+    /// with NACK a job of `kind::DEAD`, with ACK all others.
     pub(super) last: bool,
 }
 

@@ -3,10 +3,10 @@
 //! again.
 //!
 //! A client sets timers and adds jobs, and workers take the jobs and treat each kind differently.
-//! The server is killed with SIGKILL after a random number of replies. A [`Ledger`] records what
-//! the replies have confirmed; the keyspace is compared with it after each kill. With `appendfsync
-//! always`, a reply proves that its command survives; with a replica, the reply of a following WAIT
-//! 1 proves it.
+//! The server is killed with SIGKILL after a random number of jobs have been added or have ended. A
+//! [`Ledger`] records the timers and jobs that replies have confirmed. The keyspace is compared
+//! with it after each kill. With `appendfsync always`, a reply proves that its command survives;
+//! with a replica, the reply of a following WAIT 1 proves it.
 //!
 //! `PUNCTUAL_KILLS` is the number of kills, and of failovers. From 100 on, 100,000 timers and as
 //! many jobs are pending meanwhile. `PUNCTUAL_KILLED` names another build of the server to kill.

@@ -1,6 +1,7 @@
-"""Tests the workers of `punctual.jobs` on a server: `jobs.py PORT MODULE`; MODULE is its file.
+"""Tests the workers of the Python module `punctual.jobs` on a server.
 
-The script loads the module from this file, because the package needs the compiled extension.
+Usage: `jobs.py PORT MODULE`. MODULE is the path of the module's source file. The script loads that
+file without its package, because an import of the package needs the compiled extension.
 """
 
 import asyncio

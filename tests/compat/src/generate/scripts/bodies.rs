@@ -1,4 +1,4 @@
-//! Bodies of scripts: a few statements, each of which adds one result or raises an error.
+//! Bodies of scripts: a few statements, each of which adds results or raises an error.
 
 use super::called;
 use super::values::{data, json, number, quoted, reply, string};

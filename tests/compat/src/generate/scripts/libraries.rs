@@ -1,4 +1,5 @@
-//! Libraries of functions. They have few names, so that calls find functions and loads collide.
+//! Libraries of functions. There are few names of libraries and of functions, so that calls find
+//! functions and some loads collide.
 
 use super::bodies::Script;
 use super::named;

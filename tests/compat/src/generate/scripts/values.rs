@@ -99,7 +99,7 @@ pub(super) fn string(draw: &mut Draw) -> String {
     }
 }
 
-/// Returns an expression for a value that JSON and MessagePack can express.
+/// Returns an expression for a value to encode as JSON or MessagePack, which may be impossible.
 pub(super) fn data(draw: &mut Draw, depth: u32) -> String {
     match draw.between(0..=if depth == 0 { 5 } else { 9 }) {
         0..=1 => number(draw),
@@ -154,7 +154,7 @@ pub(super) fn reply(draw: &mut Draw, depth: u32) -> String {
         }
         19 => format!(
             "{{big_number = {}}}",
-            // Only texts that are valid big numbers in the protocol; the corpus has invalid ones.
+            // The texts are valid big numbers in the protocol; the corpus has invalid ones.
             draw.pick(&["'123456789012345678901234567890'", "'-1'", "5", "true"])
         ),
         20 => format!(

@@ -10,8 +10,8 @@ fn key(draw: &mut Draw) -> Vec<u8> {
     draw.pick(KEYS).as_bytes().to_vec()
 }
 
-/// Returns a scene in which several clients block on one stream each, and other clients add entries
-/// and destroy groups.
+/// Returns a scene in which several clients block on one stream each, and other clients change the
+/// streams and their groups.
 pub(in crate::generate) fn scene(draw: &mut Draw) -> Scene {
     let waiters = draw.count(1..=4);
     let mut moves = Vec::new();
