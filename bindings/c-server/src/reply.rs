@@ -1,7 +1,7 @@
 //! Replies: trees of values.
 //!
 //! A reply is a [`Value`] whose texts end with a NUL byte, so that C programs can print them.
-//! [`to_reply`] appends the NUL bytes, and the functions here leave them out of lengths.
+//! `to_reply` appends the NUL bytes, and the functions here leave them out of lengths.
 
 use std::ffi::c_char;
 
