@@ -27,7 +27,16 @@ pub(crate) struct NativeClient {
 }
 
 impl NativeClient {
-    pub(crate) fn new(client: punctual_server::Client) -> Self {
+    pub(crate) fn new(mut client: punctual_server::Client) -> Self {
+        // Signals, such as that of Ctrl-C, end a wait in the main thread. Python raises their
+        // exception when the call returns.
+        client.set_interrupt(|| {
+            Python::attach(|py| {
+                py.check_signals()
+                    .map_err(|error| error.restore(py))
+                    .is_err()
+            })
+        });
         Self {
             client: Mutex::new(client),
             pid: std::process::id(),
@@ -62,7 +71,7 @@ impl NativeClient {
         let args: Vec<_> = args.iter().collect();
         let words = words(&args)?;
         let value = py.detach(|| self.client.lock().call(&words));
-        reply(py, value.map_err(call_error)?)
+        reply(py, value.map_err(|error| interrupted(py, error))?)
     }
 
     /// Run several commands at once, and return their replies.
@@ -83,7 +92,7 @@ impl NativeClient {
             .map(|command| words(command))
             .collect::<PyResult<_>>()?;
         let values = py.detach(|| self.client.lock().pipeline(&all));
-        let values = values.map_err(call_error)?;
+        let values = values.map_err(|error| interrupted(py, error))?;
         let values: Vec<_> = values
             .into_iter()
             .map(|value| object(py, value))
@@ -102,7 +111,7 @@ impl NativeClient {
         let wait = timeout.map(Duration::try_from_secs_f64).transpose();
         let wait = wait.map_err(|error| PyValueError::new_err(error.to_string()))?;
         let message = py.detach(|| self.client.lock().message(wait));
-        let message = message.map_err(call_error)?;
+        let message = message.map_err(|error| interrupted(py, error))?;
         message.map(|value| object(py, value)).transpose()
     }
 }
@@ -184,6 +193,14 @@ fn list(py: Python<'_>, items: Vec<Value>) -> PyResult<Bound<'_, PyList>> {
 
 fn command_error(text: &[u8]) -> PyErr {
     CommandError::new_err(String::from_utf8_lossy(text).into_owned())
+}
+
+/// Returns the exception of a signal's handler, if the call was interrupted by it.
+fn interrupted(py: Python<'_>, error: CallError) -> PyErr {
+    match error {
+        CallError::Interrupted => PyErr::take(py).unwrap_or_else(|| call_error(error)),
+        error => call_error(error),
+    }
 }
 
 pub(crate) fn call_error(error: CallError) -> PyErr {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from typing import Any
 
@@ -88,3 +90,32 @@ def test_a_stopped_server_refuses_calls() -> None:
         client.call("PING")
     with pytest.raises(RuntimeError, match="not running"):
         server.client()
+
+
+def test_a_signal_ends_a_wait() -> None:
+    class Interrupted(Exception):
+        pass
+
+    def raise_it(*_: object) -> None:
+        raise Interrupted
+
+    with Server() as server:
+        client = server.client()
+
+        def interrupt_when_blocked() -> None:
+            while b"blocked_clients:1" not in server.call("INFO", "clients"):
+                pass
+            os.kill(os.getpid(), signal.SIGUSR1)
+
+        before = signal.signal(signal.SIGUSR1, raise_it)
+        interrupter = threading.Thread(target=interrupt_when_blocked)
+        try:
+            interrupter.start()
+            with pytest.raises(Interrupted):
+                client.call("BLPOP", "list", 0)
+        finally:
+            interrupter.join()
+            signal.signal(signal.SIGUSR1, before)
+        with pytest.raises(RuntimeError, match="closed"):
+            client.call("PING")
+        assert server.call("PING") == b"PONG"

@@ -28,6 +28,8 @@ use crate::table::{Entry, Run};
 const LOCK_PATIENCE: Duration = Duration::from_millis(1);
 /// Maximum number of clients that are kept for [`crate::Server::call`].
 const IDLE_CLIENTS_MAX: usize = 64;
+/// Interval of the calls of a client's interrupt function.
+const INTERRUPT_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Error of a call. Errors that commands reply are values: [`Value::Error`].
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +45,10 @@ pub enum CallError {
     /// The server has as many clients as `maxclients` allows.
     #[error("the server has reached `maxclients`")]
     TooManyClients,
+    /// The function of [`Client::set_interrupt`] has ended the wait. The client is disconnected, and
+    /// the command may still run.
+    #[error("the call was interrupted, and the client is disconnected")]
+    Interrupted,
     /// A handler of an own command has called the server, which waits for the handler. It must use
     /// [`crate::Invocation::call`].
     #[error("a handler must call commands by its `Invocation`")]
@@ -84,6 +90,8 @@ pub struct Client {
     output: Vec<u8>,
     decoder: Decoder,
     messages: VecDeque<Value>,
+    /// See [`Client::set_interrupt`].
+    interrupt: Option<Box<dyn FnMut() -> bool + Send>>,
     /// Name of the last command without subcommands, and its row.
     last: Option<(Vec<u8>, &'static Entry)>,
 }
@@ -135,6 +143,7 @@ impl Client {
             output: Vec::new(),
             decoder: Decoder::new(),
             messages: VecDeque::new(),
+            interrupt: None,
             last: None,
         })
     }
@@ -212,6 +221,13 @@ impl Client {
             self.collect_messages(wait)?;
         }
         Ok(self.messages.pop_front())
+    }
+
+    /// Sets a function that is called every 50 ms while a call or a message without a time limit
+    /// waits. If it returns true, the wait ends with [`CallError::Interrupted`], and the client is
+    /// disconnected. Interpreters use it to handle signals.
+    pub fn set_interrupt(&mut self, interrupt: impl FnMut() -> bool + Send + 'static) {
+        self.interrupt = Some(Box::new(interrupt));
     }
 
     /// Moves the output to the queue of messages, when no reply is outstanding.
@@ -293,7 +309,23 @@ impl Client {
     /// Takes the output; none may be left from before. Waits for this time if there is no output.
     /// Returns false if there is none after the wait.
     fn receive(&mut self, wait: Option<Duration>) -> Result<bool, CallError> {
-        let taken = self.pipe.take_output(&mut self.output, wait);
+        let interrupt = self.interrupt.as_mut().filter(|_| wait.is_none());
+        let taken = match interrupt {
+            None => self.pipe.take_output(&mut self.output, wait),
+            Some(interrupt) => loop {
+                let step = Some(INTERRUPT_INTERVAL);
+                let taken = self.pipe.take_output(&mut self.output, step);
+                if !self.output.is_empty() || taken.ended {
+                    break taken;
+                }
+                if interrupt() {
+                    self.pipe.close();
+                    self.pipe.hang_up();
+                    self.notify();
+                    return Err(CallError::Interrupted);
+                }
+            },
+        };
         if taken.made_room {
             self.notify();
         }

@@ -32,6 +32,42 @@ module Punctual
   #     redis.get("session") #=> nil
   #   end
   class Server
+    # The server has replied with an error.
+    class CommandError < StandardError; end
+
+    # A client in the process of its server; {Server#client} connects it. It has all permissions,
+    # and a session of its own. Replies are strings, integers, floats, true, false, nil, arrays and
+    # hashes. Threads that use the same client wait for each other. Other threads run while a
+    # command waits; an interrupt of the thread ends the wait and disconnects the client.
+    class Client
+      # Runs a command.
+      #
+      # @param args [Array<String, Symbol, Integer, Float>] the command's name and arguments
+      # @return [Object] the reply
+      # @raise [CommandError] if the server replies with an error
+      # @raise [ArgumentError] if the command needs a connection over a socket, such as MONITOR
+      # @raise [RuntimeError] if the server has stopped, or has closed the client
+      def call(*args)
+        call_words(args)
+      end
+
+      # @!method pipeline(commands)
+      #   Runs several commands at once.
+      #
+      #   @param commands [Array<Array>] names and arguments
+      #   @return [Array] the replies; an error is a {CommandError} that is not raised
+
+      # Returns the next message of a subscription.
+      #
+      # @param timeout [Numeric, nil] seconds to wait at most
+      # @return [Array, nil] nil if there is no message in this time
+      def message(timeout = nil)
+        next_message(timeout&.to_f)
+      end
+
+      private :call_words, :next_message
+    end
+
     MICROS = 1_000_000
     private_constant :MICROS
 
@@ -117,6 +153,23 @@ module Punctual
     def url
       name = host
       "redis://#{name.include?(":") ? "[#{name}]" : name}:#{port}"
+    end
+
+    # Connects a client in this process, without a socket.
+    #
+    # @return [Client]
+    # @raise [RuntimeError] if the server does not run, or has as many clients as `maxclients` allows
+    def client
+      @native.client
+    end
+
+    # Runs one command on a client of its own. Many calls are faster with one {#client}.
+    #
+    # @param args [Array<String, Symbol, Integer, Float>] the command's name and arguments
+    # @return [Object] the reply, as {Client#call} returns it
+    # @raise [CommandError] if the server replies with an error
+    def call(*args)
+      client.call(*args)
     end
 
     # @return [::Time] the time of the server's clock

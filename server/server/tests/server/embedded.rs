@@ -300,3 +300,16 @@ fn a_stopped_server_refuses_clients() {
         );
     });
 }
+
+#[test]
+fn an_interrupt_function_ends_a_wait() {
+    let server = start(1);
+    let mut client = server.client().unwrap();
+    let blocked = server.client().map(std::sync::Mutex::new).unwrap();
+    client.set_interrupt(move || waits(&mut blocked.lock().unwrap()));
+    let popped = client.call(&["BLPOP", "list", "0"]);
+    assert!(matches!(popped, Err(CallError::Interrupted)), "{popped:?}");
+    assert!(matches!(client.call(&["PING"]), Err(CallError::Closed)));
+    let mut other = server.client().unwrap();
+    eventually(|| !waits(&mut other));
+}

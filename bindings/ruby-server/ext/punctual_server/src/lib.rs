@@ -5,6 +5,7 @@
 
 #![deny(unsafe_code)]
 
+mod call;
 #[path = "../../../../ruby/ext/punctual/src/fork.rs"]
 mod fork;
 #[path = "../../../../ruby/ext/punctual/src/gvl.rs"]
@@ -17,5 +18,7 @@ use magnus::{Error, Module, Ruby};
 fn init(ruby: &Ruby) -> Result<(), Error> {
     let punctual = ruby.define_module("Punctual")?;
     server::define(ruby, punctual)?;
+    let server = punctual.define_class("Server", ruby.class_object())?;
+    call::define(ruby, server)?;
     punctual.const_set("NATIVE_SERVER_VERSION", env!("CARGO_PKG_VERSION"))
 }

@@ -7,6 +7,7 @@
 use std::io;
 use std::mem::ManuallyDrop;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use magnus::value::ReprValue;
@@ -15,9 +16,13 @@ use magnus::{
 };
 use parking_lot::Mutex;
 use punctual_server::config::{ClockKind, ConfigError};
-use punctual_server::{Builder, MoveError, Server, StartError};
+use punctual_server::{Builder, CallError, MoveError, Server, StartError};
 
+use crate::call::{Client, call_error};
 use crate::{fork, gvl};
+
+/// Value of [`NativeServer::forks`] before the first start.
+const NEVER: u32 = u32::MAX;
 
 /// A server that can be started and stopped any number of times.
 #[magnus::wrap(class = "Punctual::NativeServer")]
@@ -25,13 +30,14 @@ struct NativeServer {
     builder: Builder,
     without_effect: Vec<&'static str>,
     is_virtual: bool,
+    /// Number of forks in the history of the process that started the server, or [`NEVER`]. It is
+    /// outside of `state`, because a thread that a fork does not have may hold the lock there.
+    forks: AtomicU32,
     state: ManuallyDrop<Mutex<State>>,
 }
 
 struct State {
     server: Option<Server>,
-    /// Number of forks in the history of the process that started the server.
-    forks: u32,
     /// Host for clients to connect to.
     host: String,
     /// 0 without TCP, or if the server picks any free port at the start.
@@ -43,6 +49,7 @@ enum Failure {
     NotRunning,
     Move(MoveError),
     Start(StartError),
+    Call(CallError),
 }
 
 impl NativeServer {
@@ -66,9 +73,9 @@ impl NativeServer {
             without_effect: config.without_effect(),
             is_virtual: settings.clock == ClockKind::Virtual,
             builder,
+            forks: AtomicU32::new(NEVER),
             state: ManuallyDrop::new(Mutex::new(State {
                 server: None,
-                forks: fork::count(),
                 host,
                 port: port.unwrap_or(0),
             })),
@@ -83,12 +90,10 @@ impl NativeServer {
         self.is_virtual
     }
 
-    /// Returns true if this process is a fork of the process that started the server. A locked
-    /// `state` also means that: the thread that holds the lock does not exist in the fork.
+    /// Returns true if this process is a fork of the process that started the server.
     fn is_inherited(&self) -> bool {
-        self.state
-            .try_lock()
-            .is_none_or(|state| state.server.is_some() && state.forks != fork::count())
+        let forks = self.forks.load(Ordering::Acquire);
+        forks != NEVER && forks != fork::count()
     }
 
     fn address(ruby: &Ruby, rb_self: &Self) -> (String, u16) {
@@ -96,9 +101,10 @@ impl NativeServer {
     }
 
     fn is_running(ruby: &Ruby, rb_self: &Self) -> bool {
-        rb_self.locked(ruby, |state| {
-            state.forks == fork::count() && state.server.as_ref().is_some_and(Server::is_running)
-        })
+        !rb_self.is_inherited()
+            && rb_self.locked(ruby, |state| {
+                state.server.as_ref().is_some_and(Server::is_running)
+            })
     }
 
     fn locked<R>(&self, ruby: &Ruby, f: impl FnOnce(&mut State) -> R) -> R {
@@ -134,7 +140,7 @@ impl NativeServer {
                 state.host = reachable(&addr.ip().to_string());
                 state.port = addr.port();
             }
-            state.forks = fork::count();
+            rb_self.forks.store(fork::count(), Ordering::Release);
             state.server = Some(server);
             Ok(true)
         });
@@ -145,6 +151,7 @@ impl NativeServer {
     fn stop(ruby: &Ruby, rb_self: &Self) {
         if !rb_self.is_inherited() {
             rb_self.locked(ruby, |state| drop(state.server.take()));
+            rb_self.forks.store(NEVER, Ordering::Release);
         }
     }
 
@@ -160,6 +167,17 @@ impl NativeServer {
             _ => Err(Failure::NotRunning),
         })
         .map_err(|failure| failure.into_error(ruby))
+    }
+
+    fn client(ruby: &Ruby, rb_self: &Self) -> Result<Client, Error> {
+        rb_self.check_own(ruby)?;
+        let client = rb_self.locked(ruby, |state| match &state.server {
+            Some(server) if server.is_running() => server.client().map_err(Failure::Call),
+            _ => Err(Failure::NotRunning),
+        });
+        client
+            .map(Client::new)
+            .map_err(|failure| failure.into_error(ruby))
     }
 
     fn now(ruby: &Ruby, rb_self: &Self) -> Result<u64, Error> {
@@ -211,6 +229,7 @@ impl Failure {
                 "the time is later than the server can count",
             ),
             Failure::Move(other) => Error::new(ruby.exception_runtime_error(), other.to_string()),
+            Failure::Call(error) => call_error(ruby, &error),
             Failure::Start(StartError::Config(error)) => config_error(ruby, error),
             Failure::Start(other) => {
                 let text = other.to_string();
@@ -300,6 +319,7 @@ pub(crate) fn define(ruby: &Ruby, punctual: RModule) -> Result<(), Error> {
     class.define_method("running?", method!(NativeServer::is_running, 0))?;
     class.define_method("start", method!(NativeServer::start, 0))?;
     class.define_method("stop", method!(NativeServer::stop, 0))?;
+    class.define_method("client", method!(NativeServer::client, 0))?;
     class.define_method("now", method!(NativeServer::now, 0))?;
     class.define_method("advance", method!(NativeServer::advance, 1))?;
     class.define_method("set_time", method!(NativeServer::set_time, 1))?;

@@ -1,0 +1,178 @@
+//! `Punctual::Server::Client`: commands in the process, without a socket.
+//!
+//! A call releases the interpreter's lock while the server runs the command, because the command
+//! may wait. A signal, or `Thread#kill`, ends the wait and disconnects the client.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use magnus::value::ReprValue;
+use magnus::{
+    Class, Error, ExceptionClass, Module, RArray, RHash, RModule, RString, Ruby, TryConvert as _,
+    Value, method,
+};
+use parking_lot::Mutex;
+use punctual_server::{CallError, Value as Reply};
+
+use crate::{fork, gvl};
+
+/// A client in the process of its server.
+#[magnus::wrap(class = "Punctual::Server::Client")]
+pub(crate) struct Client {
+    client: Mutex<punctual_server::Client>,
+    interrupted: Arc<AtomicBool>,
+    forks: u32,
+}
+
+impl Client {
+    pub(crate) fn new(mut client: punctual_server::Client) -> Self {
+        let interrupted = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&interrupted);
+        client.set_interrupt(move || flag.load(Ordering::Relaxed));
+        Self {
+            client: Mutex::new(client),
+            interrupted,
+            forks: fork::count(),
+        }
+    }
+
+    /// Runs `act` without the interpreter's lock.
+    fn run<R>(
+        &self,
+        ruby: &Ruby,
+        act: impl FnOnce(&mut punctual_server::Client) -> Result<R, CallError>,
+    ) -> Result<R, Error> {
+        if self.forks != fork::count() {
+            let text = "this client belongs to the process that this one was forked from";
+            return Err(Error::new(ruby.exception_runtime_error(), text));
+        }
+        self.interrupted.store(false, Ordering::Relaxed);
+        let interrupt = || self.interrupted.store(true, Ordering::Relaxed);
+        let result = gvl::release(ruby, || act(&mut self.client.lock()), &interrupt);
+        // `None`: the thread was interrupted before the call.
+        let result = result.unwrap_or(Err(CallError::Interrupted));
+        if matches!(result, Err(CallError::Interrupted)) {
+            // Runs handlers of signals, and raises the exception of a kill or a timeout.
+            ruby.thread_check_ints()?;
+        }
+        result.map_err(|error| call_error(ruby, &error))
+    }
+
+    fn call(ruby: &Ruby, rb_self: &Self, args: RArray) -> Result<Value, Error> {
+        let words = words(ruby, args)?;
+        let reply = rb_self.run(ruby, |client| client.call(&words))?;
+        match reply {
+            Reply::Error(text) | Reply::BulkError(text) => Err(command_error(ruby, &text)?),
+            reply => object(ruby, reply),
+        }
+    }
+
+    fn message(ruby: &Ruby, rb_self: &Self, timeout: Option<f64>) -> Result<Value, Error> {
+        let wait = timeout.map(Duration::try_from_secs_f64).transpose();
+        let wait =
+            wait.map_err(|error| Error::new(ruby.exception_arg_error(), error.to_string()))?;
+        match rb_self.run(ruby, |client| client.message(wait))? {
+            Some(message) => object(ruby, message),
+            None => Ok(ruby.qnil().as_value()),
+        }
+    }
+
+    fn pipeline(ruby: &Ruby, rb_self: &Self, commands: RArray) -> Result<RArray, Error> {
+        let words: Vec<Vec<Vec<u8>>> = commands
+            .into_iter()
+            .map(|command| words(ruby, RArray::try_convert(command)?))
+            .collect::<Result<_, _>>()?;
+        let replies = rb_self.run(ruby, |client| client.pipeline(&words))?;
+        array(ruby, replies)
+    }
+}
+
+/// Returns the bytes of a command's arguments.
+fn words(ruby: &Ruby, args: RArray) -> Result<Vec<Vec<u8>>, Error> {
+    let mut words = Vec::with_capacity(args.len());
+    for arg in args.into_iter() {
+        let accepted = RString::from_value(arg).is_some()
+            || arg.is_kind_of(ruby.class_symbol())
+            || arg.is_kind_of(ruby.class_integer())
+            || arg.is_kind_of(ruby.class_float());
+        if !accepted {
+            let text = format!(
+                "an argument must be a String, Symbol, Integer or Float, not {}",
+                arg.class()
+            );
+            return Err(Error::new(ruby.exception_type_error(), text));
+        }
+        words.push(arg.to_r_string()?.to_bytes().to_vec());
+    }
+    Ok(words)
+}
+
+/// Returns the Ruby object of a value. An error within a reply becomes an exception object.
+fn object(ruby: &Ruby, value: Reply) -> Result<Value, Error> {
+    Ok(match value {
+        Reply::Simple(text) | Reply::Bulk(text) | Reply::Verbatim { text, .. } => {
+            ruby.str_from_slice(&text).as_value()
+        }
+        Reply::Error(text) | Reply::BulkError(text) => error_class(ruby)?
+            .new_instance((String::from_utf8_lossy(&text).into_owned(),))?
+            .as_value(),
+        Reply::Int(value) => ruby.integer_from_i64(value).as_value(),
+        Reply::Double(value) => ruby.float_from_f64(value).as_value(),
+        Reply::Boolean(value) => match value {
+            true => ruby.qtrue().as_value(),
+            false => ruby.qfalse().as_value(),
+        },
+        Reply::BigNumber(digits) => ruby.str_from_slice(&digits).funcall("to_i", ())?,
+        Reply::Array(items) | Reply::Push(items) | Reply::Set(items) => {
+            array(ruby, items)?.as_value()
+        }
+        Reply::Map(pairs) => {
+            let hash: RHash = ruby.hash_new();
+            for (key, value) in pairs {
+                hash.aset(object(ruby, key)?, object(ruby, value)?)?;
+            }
+            hash.as_value()
+        }
+        Reply::Attribute { value, .. } => object(ruby, *value)?,
+        _ => ruby.qnil().as_value(),
+    })
+}
+
+fn array(ruby: &Ruby, items: Vec<Reply>) -> Result<RArray, Error> {
+    let array = ruby.ary_new_capa(items.len());
+    for item in items {
+        array.push(object(ruby, item)?)?;
+    }
+    Ok(array)
+}
+
+fn error_class(ruby: &Ruby) -> Result<ExceptionClass, Error> {
+    let punctual: RModule = ruby.class_object().const_get("Punctual")?;
+    let server: magnus::RClass = punctual.const_get("Server")?;
+    server.const_get("CommandError")
+}
+
+fn command_error(ruby: &Ruby, text: &[u8]) -> Result<Error, Error> {
+    let text = String::from_utf8_lossy(text).into_owned();
+    Ok(Error::new(error_class(ruby)?, text))
+}
+
+pub(crate) fn call_error(ruby: &Ruby, error: &CallError) -> Error {
+    let class = match error {
+        CallError::Empty | CallError::Unsupported(_) => ruby.exception_arg_error(),
+        _ => ruby.exception_runtime_error(),
+    };
+    Error::new(class, error.to_string())
+}
+
+pub(crate) fn define(ruby: &Ruby, server: magnus::RClass) -> Result<(), Error> {
+    // `lib/punctual/server.rb` documents both classes.
+    server.define_error("CommandError", ruby.exception_standard_error())?;
+    let class = server.define_class("Client", ruby.class_object())?;
+    class.undef_default_alloc_func();
+    class.define_method("call_words", method!(Client::call, 1))?;
+    class.define_method("pipeline", method!(Client::pipeline, 1))?;
+    class.define_method("next_message", method!(Client::message, 1))?;
+    Ok(())
+}
