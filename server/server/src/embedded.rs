@@ -45,8 +45,8 @@ pub enum CallError {
     /// The server has as many clients as `maxclients` allows.
     #[error("the server has reached `maxclients`")]
     TooManyClients,
-    /// The function of [`Client::set_interrupt`] has ended the wait. The client is disconnected, and
-    /// the command may still run.
+    /// The function of [`Client::set_interrupt`] has ended the wait. The client is disconnected,
+    /// and the command may still run.
     #[error("the call was interrupted, and the client is disconnected")]
     Interrupted,
     /// A handler of an own command has called the server, which waits for the handler. It must use
