@@ -112,8 +112,9 @@ impl Sheet {
     /// Measures a case in all columns: calls `one` with the index of a column and the number of the
     /// round.
     ///
-    /// Every second round begins at the last column, so that other load on the machine affects all
-    /// columns. A server that does not know the command of a case has no figures.
+    /// Every second round goes through the columns in reverse order, so that other load on the
+    /// machine affects all columns alike. A server that does not know the command of a case has no
+    /// figures.
     pub(crate) fn measure(
         &mut self,
         report: &mut Report,
@@ -163,7 +164,7 @@ impl Sheet {
         }
         let mut names: Vec<&str> = Vec::new();
         let measured = runs.iter().flatten().flat_map(Figures::names);
-        // Also adds the names of bars without figures: they are missed.
+        // A bar without a figure is a row too, with the verdict MISS.
         for name in measured.chain(bars.iter().map(|(name, _)| *name)) {
             if !names.contains(&name) {
                 names.push(name);

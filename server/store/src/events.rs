@@ -1,8 +1,8 @@
 //! Keyspace events and the [`Sink`] that receives them.
 //!
 //! Commands and expiry call a [`Sink`]; the server's sink publishes keyspace notifications,
-//! collects the log of changes and wakes event loops. The key's shard is locked during the call, so
-//! the events of one key arrive in the order of its changes.
+//! collects the log of changes and wakes event loops. The key's shard is locked during a call
+//! about a key, so the events of one key arrive in the order of its changes.
 
 pub use crate::classes::Classes;
 use crate::effects::Effects;
@@ -27,7 +27,7 @@ pub struct DeadLetterFailed<'a> {
     pub reason: &'static str,
 }
 
-/// Receiver of a turn's events and reports. The key's shard is locked during each call, so an
+/// Receiver of a turn's events and reports. Shards may be locked during a call, so an
 /// implementation must neither run commands nor block.
 pub trait Sink {
     /// Receives the keyspace event `event` of `key` in database `db`. Called only for classes that
@@ -44,9 +44,9 @@ pub trait Sink {
         let _ = (now, db, key, field, deadline_ms);
     }
 
-    /// Receives the deadline at which an entry of a stream reached its maximum age, or at which a
-    /// job's delay or lease ended, when the entry is removed or the job moves, at `now`. Called
-    /// once for all entries that are removed together, with the first deadline.
+    /// An entry of a stream was removed at `now`, because its maximum age was reached at the
+    /// deadline; or a job moved, because its delay or lease ended at the deadline. Called once for
+    /// all entries that are removed together, with the first deadline.
     fn became_due(&mut self, now: Now, deadline_ms: u64) {
         let _ = (now, deadline_ms);
     }

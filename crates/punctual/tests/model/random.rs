@@ -11,7 +11,7 @@ use std::ops::Range;
 /// Returns any distance.
 #[cfg(not(miri))]
 pub fn span() -> impl Strategy<Value = Span> {
-    // Near and far distances, most of them so near that ticks share a slot.
+    // Near and far distances. Most are so near that several timers have the same tick.
     let exponent = prop_oneof![6 => 0u8..4, 4 => 0u8..16, 2 => 0u8..40, 1 => 0u8..64];
     (any::<u8>(), exponent).prop_map(|(mantissa, exponent)| Span { mantissa, exponent })
 }

@@ -167,7 +167,8 @@ unsafe fn call(state: *mut ffi::lua_State, function: Native) -> Option<c_int> {
         Err(panic) => Raise::Panic(panic),
     };
     if !stack.has_room(3) {
-        // The function has filled the stack, and its other values are no longer needed.
+        // The function has filled the stack, and its values are no longer needed. An error that is
+        // the top value (`Raise::Top`) was pushed with more room than this.
         stack.set_top(stack.top().min(1));
     }
     match raise {

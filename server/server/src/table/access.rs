@@ -120,7 +120,8 @@ pub(crate) fn access_of(row: &Facts, args: Args<'_>, i: usize) -> &'static str {
     }
 }
 
-/// Returns true if SET or DELEX reveals something about the old value: by GET, or by a condition.
+/// Returns true if SET or DELEX reveals something about the old value: by GET, or by a condition on
+/// the value. NX and XX reveal only whether the key exists.
 #[inline]
 fn reads_old(row: &Facts, args: Args) -> bool {
     const REVEALING: [&str; 5] = ["get", "ifeq", "ifne", "ifdeq", "ifdne"];

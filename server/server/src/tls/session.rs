@@ -25,7 +25,8 @@ const OVERHEAD: usize = 256;
 /// Maximum number of plain bytes that one write encrypts.
 const WRITE: usize = 4 * RECORD;
 /// Minimum and maximum size of one read from the socket. Between them, a read has the size of the
-/// caller's buffer, so that few plain bytes do not fit into it. The minimum is a whole record.
+/// caller's buffer, so that almost all of its plain bytes fit into that buffer. The minimum is a
+/// whole record.
 const READ: std::ops::RangeInclusive<usize> = RECORD + OVERHEAD..=64 << 10;
 
 /// Buffers for the duration of a call.
@@ -442,7 +443,7 @@ impl Held {
                 self.ended = true;
                 Step::Input
             }
-            // Early data (0-RTT) is not enabled.
+            // The handshake needs more input. (Other states belong to early data, which is off.)
             Ok(_) => Step::Input,
         };
         (discard, step)

@@ -260,7 +260,7 @@ fn the_log_level_takes_effect_at_once() {
     );
 }
 
-/// Starts the program with these arguments on a free port, with `input` as its standard input.
+/// Starts the program with these arguments, and `input` as its standard input.
 fn punctual(args: &[&str], input: &str) -> Child {
     let mut child = Command::new(env!("CARGO_BIN_EXE_punctual"))
         .args(args)

@@ -10,7 +10,8 @@ use punctual_server::log::{Level, Logger};
 use crate::process::{Process, Start as _};
 use crate::wire::{Open as _, Wire};
 
-/// Starts the program in a folder whose files it refuses. Returns its standard output.
+/// Starts the program, which refuses the folder's files or the options. Returns its standard
+/// output.
 fn refused(folder: &std::path::Path, options: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_punctual"))
         .args(["--port", "0", "--unixsocket"])

@@ -232,7 +232,7 @@ impl Fixture {
         file
     }
 
-    /// Loads the keys of a snapshot file, except due ones.
+    /// Loads the keys of a snapshot file, except due keys that are not timers.
     pub(crate) fn load(&mut self, file: &[u8]) {
         let mut turn = Turn::new(&self.store, self.now, &mut self.sink, self.classes);
         let mut reader = Reader::new(file);
@@ -294,7 +294,8 @@ impl Fixture {
         self.store.set_logged(logged);
     }
 
-    /// Returns the bytes logged since the last call: commands of one database, in RESP.
+    /// Returns the bytes logged since the last call: commands in RESP, without SELECT. All of them
+    /// should belong to one database.
     pub(crate) fn take_log(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.sink.log)
     }

@@ -36,7 +36,8 @@ pub(super) const KEYS: &[&[u8]] = &[
 /// Keys with values of up to tens of kilobytes.
 pub(super) const BIG_KEYS: &[&[u8]] = &[b"big:0", b"big:1", b"big:2"];
 
-/// Keys for LCS and the commands that prepare it. Commands on ranges by members rarely draw them.
+/// Keys for LCS and the commands that prepare it. ZRANGEBYLEX and similar commands rarely draw
+/// them, to find a key of another type.
 pub(super) const LCS_KEYS: &[&[u8]] = &[b"lcs:a", b"lcs:b", b"lcs:c"];
 
 /// Keys that usually have one type, so that commands of a family find suitable values.

@@ -45,8 +45,8 @@ fn list(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(Command::new(draw.case("KEYS")).arg(draw.pattern()).into());
 }
 
-/// Appends SCAN for a single page. Only the shape of the reply and errors can be compared; whole
-/// iterations are separate acts.
+/// Appends SCAN for a single page. Only the shape of the reply and errors can be compared. Another
+/// generator makes whole iterations.
 fn scan_page(draw: &mut Draw, steps: &mut Vec<Step>) {
     let cursor = draw.pick(&[
         "0",

@@ -37,7 +37,8 @@ impl Wheel<u64> {
             let (first, _, key) = armed[0];
             assert_eq!(deadline, first);
             let named = self.raw.earliest.candidate();
-            // Otherwise its timer was re-armed to a later tick, which the pop checks.
+            // A candidate with another deadline is stale: its timer was re-armed to a later tick. A
+            // pop checks that.
             if named.deadline == deadline {
                 assert_eq!(named.index, key.index(), "the first of equal ones");
             }
@@ -132,8 +133,8 @@ fn equal_deadlines_keep_their_order() {
     assert_eq!(values, first.into_iter().chain(24..34).collect::<Vec<_>>());
 }
 
-/// Arms the first timer again for its own tick, in every way that may leave its record in the cache
-/// of the earliest deadline.
+/// The cache of the earliest deadline names a record. Of two timers with this deadline, one is
+/// armed again for the same tick, by a reset or by a removal and an insertion, and so comes second.
 #[test]
 fn the_first_of_equal_deadlines_is_the_one_armed_first() {
     let mut wheel = Wheel::new();

@@ -12,7 +12,8 @@ use crate::config::rewrite::SIGNATURE;
 use crate::config::tests::beside_redis::Redis;
 use crate::config::value::{Kind, SHUTDOWN_OPTIONS, TextRule};
 
-/// A line of a file, or an option: a directive, the spelling of its name, and its words.
+/// A line of a file, or a change by CONFIG SET: a directive, the spelling of its name, and its
+/// words.
 #[derive(Debug, Clone)]
 struct Setting {
     directive: &'static Directive,
@@ -151,7 +152,7 @@ fn setting(accepts: fn(&Directive) -> bool) -> impl Strategy<Value = Setting> {
         .iter()
         .filter(|d| !matches!(d.effect, Effect::Fixed(_)) && accepts(d))
         .collect();
-    // Directives with several lines are generated often.
+    // Directives whose value has several words, or several lines, are generated often.
     let special: Vec<&'static Directive> = rows
         .iter()
         .copied()

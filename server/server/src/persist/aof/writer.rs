@@ -37,7 +37,8 @@ const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 const RETRY: Duration = Duration::from_secs(1);
 /// Minimum time between two log lines about failures.
 const LOG_INTERVAL: Duration = Duration::from_secs(30);
-/// Maximum capacity in bytes of a buffer that is reused: fresh memory costs more than a copy.
+/// Maximum capacity in bytes of a buffer that is kept for the next write, whose memory is then not
+/// fresh.
 const BUFFER_KEPT: usize = 4 << 20;
 /// Maximum total capacity in bytes of all buffers that are kept for reuse.
 const BUFFERS_KEPT: usize = 32 << 20;
@@ -499,7 +500,8 @@ impl Writer {
         let starting = aof.starting.lock().clone();
         let mut files = aof.files.lock();
         let next = match starting {
-            // The first base is newer than everything in the existing file.
+            // A rewrite starts the append-only file: its base has all data so far, so a new file
+            // begins.
             Some(name) => files.create_file(disk, &name),
             None => files.add_incremental(disk, settings),
         };

@@ -30,7 +30,7 @@ pub fn run(c: &mut Wire, lines: &[&str]) {
     }
 }
 
-/// Writes small values of every type except streams to the selected database.
+/// Writes small values of every type of Redis except streams to the selected database.
 pub fn fill_small(c: &mut Wire) {
     let lines = [
         "SET int 12345678901",

@@ -158,7 +158,8 @@ fn volatile_ttl_is_exact() {
     }
 }
 
-/// A key is evicted even if more deadlines of fields come before it than are set aside.
+/// A key is evicted even if very many deadlines of fields come before it: the search for the key
+/// with the earliest deadline gives up after some of them, and another way finds a key.
 #[test]
 fn volatile_ttl_finds_keys_behind_many_fields() {
     let (mut store, policy) = fixture(1, "volatile-ttl");
@@ -181,8 +182,8 @@ impl Fixture {
     }
 }
 
-/// The approximation prefers keys that have not been used: an exact LRU would evict the first tenth
-/// alone.
+/// The approximation prefers keys that have not been used. An exact policy would evict only such
+/// keys.
 #[test]
 fn lru_and_lfu_find_the_worst_keys() {
     for name in ["allkeys-lru", "volatile-lru", "allkeys-lfu", "volatile-lfu"] {
