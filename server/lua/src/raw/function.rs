@@ -166,9 +166,8 @@ unsafe fn call(state: *mut ffi::lua_State, function: Native) -> Option<c_int> {
         Ok(Err(raise)) => raise,
         Err(panic) => Raise::Panic(panic),
     };
-    if !stack.has_room(3) {
-        // The function has filled the stack, and its values are no longer needed. An error that is
-        // the top value (`Raise::Top`) was pushed with more room than this.
+    if !matches!(raise, Raise::Top) && !stack.has_room(3) {
+        // The function has filled the stack, and its values are no longer needed.
         stack.set_top(stack.top().min(1));
     }
     match raise {

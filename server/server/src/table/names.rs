@@ -1,7 +1,7 @@
 //! The command names of one server: the names of the command table, changed by `rename-command`.
 //!
 //! A renamed command keeps its row. COMMAND, statistics and errors show the row's name; only the
-//! lookup of a client's command uses the new name.
+//! lookup of a client's command and the error for an unknown subcommand use the new name.
 
 use std::collections::BTreeMap;
 

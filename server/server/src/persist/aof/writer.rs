@@ -500,8 +500,7 @@ impl Writer {
         let starting = aof.starting.lock().clone();
         let mut files = aof.files.lock();
         let next = match starting {
-            // A rewrite starts the append-only file: its base has all data so far, so a new file
-            // begins.
+            // A rewrite starts the append-only file. Its base has all data so far.
             Some(name) => files.create_file(disk, &name),
             None => files.add_incremental(disk, settings),
         };
