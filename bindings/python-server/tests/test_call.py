@@ -93,11 +93,11 @@ def test_a_stopped_server_refuses_calls() -> None:
 
 
 def test_a_signal_ends_a_wait() -> None:
-    class Interrupted(Exception):
+    class StopWaitingError(Exception):
         pass
 
     def raise_it(*_: object) -> None:
-        raise Interrupted
+        raise StopWaitingError
 
     with Server() as server:
         client = server.client()
@@ -111,7 +111,7 @@ def test_a_signal_ends_a_wait() -> None:
         interrupter = threading.Thread(target=interrupt_when_blocked)
         try:
             interrupter.start()
-            with pytest.raises(Interrupted):
+            with pytest.raises(StopWaitingError):
                 client.call("BLPOP", "list", 0)
         finally:
             interrupter.join()
