@@ -150,14 +150,8 @@ impl Program {
             .map(|(name, value)| (name.as_str(), value.as_str()));
         let settings = settings.iter().copied().chain(own);
         let preloaded = jemalloc().filter(|_| self.kind == Kind::Valkey9);
-        let launch = match preloaded {
-            None => Launch::of(&self.path),
-            Some(library) => Launch::of("env").options([
-                format!("LD_PRELOAD={}", library.display()).into(),
-                self.path.clone(),
-            ]),
-        };
-        let launch = launch
+        let launch = Launch::of(&self.path)
+            .preload(preloaded)
             .options(["--bind", "127.0.0.1", "--save", ""])
             .options(settings.flat_map(|(name, value)| [format!("--{name}"), value.to_owned()]))
             .ready(Ready::Answers);

@@ -69,6 +69,7 @@ pub struct Launch {
     program: PathBuf,
     file: Option<PathBuf>,
     options: Vec<OsString>,
+    preloaded: Option<PathBuf>,
     folder: Option<PathBuf>,
     port: Option<u16>,
     ready: Ready,
@@ -81,6 +82,7 @@ impl Launch {
             program: program.into(),
             file: None,
             options: Vec::new(),
+            preloaded: None,
             folder: None,
             port: None,
             ready: Ready::Logged,
@@ -91,6 +93,12 @@ impl Launch {
     /// `--dir`.
     pub fn options(mut self, words: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
         self.options.extend(words.into_iter().map(Into::into));
+        self
+    }
+
+    /// Sets a library that is loaded before the program's own libraries.
+    pub fn preload(mut self, library: Option<PathBuf>) -> Self {
+        self.preloaded = library;
         self
     }
 
@@ -182,6 +190,7 @@ impl Launch {
             .args(["--port", &port.to_string(), "--dir"])
             .arg(self.folder.as_deref().unwrap_or(folder.path()))
             .args(&self.options)
+            .envs(self.preloaded.iter().map(|library| ("LD_PRELOAD", library)))
             .stdin(Stdio::null())
             .stdout(file("stdout")?)
             .stderr(file("stderr")?)
