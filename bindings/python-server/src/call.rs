@@ -28,8 +28,8 @@ pub(crate) struct NativeClient {
 
 impl NativeClient {
     pub(crate) fn new(mut client: punctual_server::Client) -> Self {
-        // Signals, such as that of Ctrl-C, end a wait in the main thread. Python raises their
-        // exception when the call returns.
+        // A signal, such as the signal of Ctrl-C, ends a wait in the main thread. Python raises
+        // their exception when the call returns.
         client.set_interrupt(|| {
             Python::attach(|py| {
                 py.check_signals()

@@ -14,7 +14,7 @@ pub(crate) struct Hub<'py> {
     hub: Bound<'py, PyAny>,
 }
 
-/// Returns the hub of this thread, or `None` if the thread has none. Without gevent this is one
+/// Returns the hub of this thread, or `None` if the thread has no hub. Without gevent this is one
 /// look into a dict.
 pub(crate) fn hub(py: Python<'_>) -> PyResult<Option<Hub<'_>>> {
     static MODULES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();

@@ -340,9 +340,9 @@ impl<'o> Reply<'o> {
         }
     }
 
-    /// Writes a value. What RESP2 lacks becomes what Redis replies in RESP2: a map its
-    /// keys and values in turn, a double or verbatim text a bulk string, a boolean 1 or 0.
-    /// O(bytes).
+    /// Writes a value. Types that RESP2 lacks are converted as Redis converts them: a map to an
+    /// array of its keys and values, a double or verbatim text to a bulk string, a boolean to 1 or
+    /// 0. O(bytes).
     ///
     /// ```
     /// use punctual_resp::{Protocol, Reply, Value};

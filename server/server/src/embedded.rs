@@ -160,6 +160,10 @@ impl Client {
     /// [`CallError::Unsupported`]. An error that the command replies is a [`Value::Error`].
     pub fn call<A: AsRef<[u8]>>(&mut self, args: &[A]) -> Result<Value, CallError> {
         let manner = self.manner(args)?;
+        self.call_as(manner, args)
+    }
+
+    fn call_as<A: AsRef<[u8]>>(&mut self, manner: Manner, args: &[A]) -> Result<Value, CallError> {
         self.request.clear();
         encode_command(&mut self.request, args);
         if manner.replies_by_message {
@@ -306,8 +310,8 @@ impl Client {
         }
     }
 
-    /// Takes the output; none may be left from before. Waits for this time if there is no output.
-    /// Returns false if there is none after the wait.
+    /// Takes the output; no output may be left from before. Waits for this time if there is no
+    /// output yet. Returns false if no output has come after the wait.
     fn receive(&mut self, wait: Option<Duration>) -> Result<bool, CallError> {
         let interrupt = self.interrupt.as_mut().filter(|_| wait.is_none());
         let taken = match interrupt {
@@ -400,7 +404,7 @@ impl IdleClients {
             None => connect()?,
         };
         let manner = client.manner(args)?;
-        let value = client.call(args)?;
+        let value = client.call_as(manner, args)?;
         if !manner.changes_session {
             let mut idle = self.0.lock();
             if idle.len() < IDLE_CLIENTS_MAX {

@@ -124,8 +124,7 @@ fn a_wrong_end_is_detected() {
     }
 }
 
-/// While the stream runs, another client changes the data of server A, or only publishes messages
-/// there.
+/// While the stream runs, another client of server A changes the data or only publishes messages.
 #[test]
 fn changes_by_another_client_are_detected() {
     let changes: [(&[&str], &[Family]); 4] = [

@@ -6,7 +6,7 @@
 //
 // On a channel without a buffer, a value moves straight from sender to receiver. Both of them may
 // be selects that wait on several channels, so each waiter is *claimed* once, by the case that it
-// performs: whoever finds a partner claims both waiters at the same time, and moves the value
+// performs: a thread that finds a partner claims both waiters at the same time, and moves the value
 // under the channel's lock.
 //
 // Lock order: channel, waiter; two waiters together. No callback runs while a lock is held.

@@ -48,11 +48,7 @@ impl EventLoop {
             return false;
         }
         let _counter = self.counter.map(Borrowed::new);
-        self.writing.released = shared.durability.changelog.released_for_turn();
-        if let Some(limits) = shared.store.changed_limits(&mut self.limits_version) {
-            self.limits = limits;
-        }
-        shared.check_good_replicas();
+        self.prepare_turn();
         {
             let mut sink = LoopSink::new(&shared, self.number, self.settings.notify_expired_values);
             let (now, classes) = (shared.clock.now(), shared.classes());
@@ -86,12 +82,7 @@ impl EventLoop {
     /// Wakes the loop's thread if it sleeps and there is work for it.
     fn wake_after_local(&self) {
         let mailbox = &self.shared.mailboxes[self.number];
-        let has_work = self.more_due
-            || !self.writing.dirty.is_empty()
-            || !self.writing.held.slots.is_empty()
-            || !self.reading.readable.is_empty()
-            || !self.resuming.unblocked.is_empty()
-            || self.dials.has_work();
+        let has_work = self.has_work() || !self.writing.held.slots.is_empty();
         // Mail wakes the loop by itself.
         mailbox.wake_for(if has_work { 0 } else { self.next_wakeup_ms() });
     }

@@ -299,20 +299,26 @@ impl EventLoop {
         }
     }
 
+    /// Reads the state of the server on which the commands of a turn depend.
+    fn prepare_turn(&mut self) {
+        let shared = &self.shared;
+        self.writing.released = shared.durability.changelog.released_for_turn();
+        if let Some(limits) = shared.store.changed_limits(&mut self.limits_version) {
+            self.limits = limits;
+        }
+        shared.check_good_replicas();
+    }
+
     fn turn(&mut self, events: &Events) {
         let shared = Arc::clone(&self.shared);
         let settling = std::mem::take(&mut self.inbox.settling);
         self.handshake_time = Duration::ZERO;
         self.reading.held_reads = 0;
-        self.writing.released = shared.durability.changelog.released_for_turn();
+        self.prepare_turn();
         let mut sink = LoopSink::new(&shared, self.number, self.settings.notify_expired_values);
         let now = shared.clock.now();
-        if let Some(limits) = shared.store.changed_limits(&mut self.limits_version) {
-            self.limits = limits;
-        }
         let classes = shared.classes();
         let mut turn = Turn::with_limits(&shared.store, now, &mut sink, classes, self.limits);
-        shared.check_good_replicas();
         for event in events {
             self.handle(event, now, &mut turn);
         }

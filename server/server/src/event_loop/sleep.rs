@@ -38,15 +38,18 @@ impl EventLoop {
             .unwrap_or(u64::MAX)
     }
 
-    /// Arms the alarm. Returns the timeout for the poll, which is zero if there is work.
-    pub(crate) fn prepare_sleep(&mut self) -> Option<Duration> {
-        let unsent = !self.writing.dirty.is_empty();
-        if self.more_due
-            || unsent
+    /// Returns true if there is work that no event and no deadline announces.
+    pub(super) fn has_work(&self) -> bool {
+        self.more_due
+            || !self.writing.dirty.is_empty()
             || !self.reading.readable.is_empty()
             || !self.resuming.unblocked.is_empty()
             || self.dials.has_work()
-        {
+    }
+
+    /// Arms the alarm. Returns the timeout for the poll, which is zero if there is work.
+    pub(crate) fn prepare_sleep(&mut self) -> Option<Duration> {
+        if self.has_work() {
             return Some(Duration::ZERO);
         }
         let mailbox = &self.shared.mailboxes[self.number];

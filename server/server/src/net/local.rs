@@ -114,8 +114,8 @@ impl Pipe {
         self.queues.lock().server_closed
     }
 
-    /// Client: moves all output to `into`, which must be empty. If there is none, waits for output
-    /// until the time is over; `None` waits without a limit.
+    /// Client: moves all output to `into`, which must be empty. Without output, waits for it until
+    /// the time is over; `None` waits without a limit.
     pub(crate) fn take_output(&self, into: &mut Vec<u8>, wait: Option<Duration>) -> Taken {
         let mut queues = self.queues.lock();
         let is_idle = |q: &mut Queues| q.output.is_empty() && !q.server_closed;

@@ -2,8 +2,8 @@
 //!
 //! The offset of a byte is the number of bytes of the stream up to it, so the first byte has offset
 //! one. A history has an id of 40 hexadecimal digits. A server that leaves a history keeps the
-//! history's id as its *second id*, which is valid up to the offset at which the server left. So
-//! replicas of both servers can continue without a full synchronization.
+//! history's id as its *second id*. The second id is valid up to the offset at which the server
+//! left. So replicas of both servers can continue without a full synchronization.
 //!
 //! Ground rules:
 //! - The backlog's append advances the **offset** under the lock of the stream. Apart from that,

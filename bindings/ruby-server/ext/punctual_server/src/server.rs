@@ -31,7 +31,7 @@ struct NativeServer {
     without_effect: Vec<&'static str>,
     is_virtual: bool,
     /// Number of forks in the history of the process that started the server, or [`NEVER`]. It is
-    /// outside of `state`, because a thread that a fork does not have may hold the lock there.
+    /// outside of `state`: in a fork, the lock may be held by a thread that the fork does not have.
     forks: AtomicU32,
     state: ManuallyDrop<Mutex<State>>,
 }
