@@ -387,13 +387,18 @@ impl Drop for Client {
     }
 }
 
-/// Clients without a session's state, which [`crate::Server::call`] uses again.
+/// Clients without a session's state, which calls use again. [`crate::Server::call`] has one of
+/// these; a program whose clients need [`Client::set_interrupt`] has its own.
 #[derive(Default)]
-pub(crate) struct IdleClients(Mutex<Vec<Client>>);
+pub struct IdleClients(Mutex<Vec<Client>>);
 
 impl IdleClients {
-    /// Runs a command on an idle client, or on one that `connect` returns.
-    pub(crate) fn call<A: AsRef<[u8]>>(
+    /// Runs a command on an idle client, or on one that `connect` returns. Works like
+    /// [`crate::Server::call`].
+    ///
+    /// # Errors
+    /// The errors of `connect` and of [`Client::call`].
+    pub fn call<A: AsRef<[u8]>>(
         &self,
         connect: impl Fn() -> Result<Client, CallError>,
         args: &[A],

@@ -18,6 +18,9 @@ pub(crate) type Handler = dyn Fn(&mut Invocation<'_>) -> Value + Send + Sync;
 pub(crate) trait Calls {
     /// Runs a command as part of the handler's command. Returns its reply.
     fn call(&mut self, args: &[&[u8]]) -> Value;
+
+    /// Returns an error if the handler's command must end; see [`Invocation::interrupted`].
+    fn interrupted(&mut self) -> Option<Value>;
 }
 
 /// A running command of the embedding program.
@@ -55,6 +58,14 @@ impl<'i> Invocation<'i> {
         let args: Vec<&[u8]> = args.iter().map(AsRef::as_ref).collect();
         self.calls.call(&args)
     }
+
+    /// Returns the error to reply if the command must end: by SCRIPT KILL, or because the server
+    /// stops. A handler that takes longer than a few milliseconds should call this every few
+    /// milliseconds: after `busy-reply-threshold` the event loop serves its other clients within
+    /// this call. They get the error BUSY, as during a slow script.
+    pub fn interrupted(&mut self) -> Option<Value> {
+        self.calls.interrupted()
+    }
 }
 
 thread_local! {
@@ -67,6 +78,11 @@ pub(crate) struct InHandler(bool);
 impl InHandler {
     pub(crate) fn enter() -> Self {
         Self(RUNS.replace(true))
+    }
+
+    /// Marks the current thread, or removes its mark, until the next call.
+    pub(crate) fn mark(runs: bool) {
+        RUNS.set(runs);
     }
 
     /// Returns true if the current thread runs a handler, and so must not wait for an event loop.
