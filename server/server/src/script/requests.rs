@@ -311,6 +311,27 @@ impl Request {
         }
     }
 
+    /// Returns an error reply. If the text does not begin with a code in capital letters, the code
+    /// is `ERR`.
+    ///
+    /// ```
+    /// use punctual_server::{Request, Value};
+    /// assert_eq!(Request::error("NOSTOCK sold out"), Value::Error(b"NOSTOCK sold out".to_vec()));
+    /// assert_eq!(Request::error("Not today"), Value::Error(b"ERR Not today".to_vec()));
+    /// ```
+    pub fn error(text: &str) -> Value {
+        let (code, _) = text.split_once(' ').unwrap_or((text, ""));
+        let is_code = code.len() > 1
+            && code.starts_with(|c: char| c.is_ascii_uppercase())
+            && code
+                .bytes()
+                .all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
+        match is_code {
+            true => error(text),
+            false => error(&format!("ERR {text}")),
+        }
+    }
+
     /// Ends the command with a reply; an error reply is a [`Value::Error`]. Does nothing if the
     /// command has ended.
     pub fn reply(&self, value: Value) {
