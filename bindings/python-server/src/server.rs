@@ -174,19 +174,19 @@ impl NativeServer {
             })
     }
 
-    /// Adds an own command. Its number is the number of earlier ones.
+    /// Adds an own command. Its number is the number of earlier ones. `texts` has the name, the
+    /// summary and the complexity.
     fn declare(
         &self,
         py: Python<'_>,
-        name: String,
+        texts: (String, String, String),
         taken: Parameters,
         flags: Vec<String>,
         keys: Option<(usize, i32, usize)>,
         categories: Vec<String>,
-        summary: String,
-        complexity: String,
     ) -> PyResult<()> {
         self.check_process()?;
+        let (name, summary, complexity) = texts;
         let declaration = Declaration {
             name,
             parameters: parameters(taken),

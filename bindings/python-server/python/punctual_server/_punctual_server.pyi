@@ -62,13 +62,11 @@ class NativeServer:
     def is_running(self) -> bool: ...
     def declare(
         self,
-        name: str,
+        texts: tuple[str, str, str],
         taken: tuple[list[str], list[str], str | None],
         flags: list[str],
         keys: tuple[int, int, int] | None,
         categories: list[str],
-        summary: str,
-        complexity: str,
     ) -> None: ...
     def start(
         self, log: LogLines | None = None, requests: CommandRequests | None = None

@@ -112,6 +112,6 @@ def _run(
         requests.fail(str(error))
     except BaseException as error:
         # Not even SystemExit ends the thread: the server would have no other one.
-        requests.fail(f"{type(error).__name__}: {error}")
         name = getattr(function, "__qualname__", repr(function))
         logger.exception("the function %s of a command has failed", name)
+        requests.fail(f"{type(error).__name__}: {error}")

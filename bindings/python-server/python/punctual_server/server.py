@@ -169,7 +169,7 @@ class Server:
             stopper.detach()
         self._native.stop()
         runner, self._runner = self._runner, None
-        if runner is not None:
+        if runner is not None and not self._native.is_inherited:
             runner.end()
         thread, self._log_thread = self._log_thread, None
         if thread is not None and thread is not threading.current_thread():
@@ -347,10 +347,8 @@ class Server:
         def declare(function: _Function) -> _Function:
             taken = commands.parameters(function)
             line = commands.summary(function) if summary is None else summary
-            positions = commands.positions(keys)
-            self._native.declare(
-                name, taken, list(flags), positions, list(categories), line, complexity
-            )
+            texts, positions = (name, line, complexity), commands.positions(keys)
+            self._native.declare(texts, taken, list(flags), positions, list(categories))
             self._functions.append(function)
             return function
 

@@ -70,6 +70,8 @@ impl<'i> Invocation<'i> {
 
 thread_local! {
     static RUNS: Cell<bool> = const { Cell::new(false) };
+    /// The thread has taken a request that has no reply yet; see [`crate::script::requests`].
+    static RUNS_REQUEST: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Marks the current thread as running a handler until this value is dropped.
@@ -80,15 +82,15 @@ impl InHandler {
         Self(RUNS.replace(true))
     }
 
-    /// Marks the current thread, or removes its mark, until the next call.
-    pub(crate) fn mark(runs: bool) {
-        RUNS.set(runs);
+    /// Sets whether the current thread has a request without a reply.
+    pub(crate) fn set_request(has_one: bool) {
+        RUNS_REQUEST.set(has_one);
     }
 
     /// Returns true if the current thread runs a handler, and so must not wait for an event loop.
     #[inline]
     pub(crate) fn is_current() -> bool {
-        RUNS.get()
+        RUNS.get() || RUNS_REQUEST.get()
     }
 }
 

@@ -121,7 +121,7 @@ impl Requests {
     /// Until the request's reply, the calling thread cannot use [`Server`](crate::Server) and
     /// [`Client`](crate::Client), which would wait for the event loop that waits for this thread.
     pub fn next(&self) -> Option<Request> {
-        InHandler::mark(false);
+        InHandler::set_request(false);
         let mut state = self.0.state.lock();
         state.stuck = false;
         loop {
@@ -129,7 +129,7 @@ impl Requests {
                 return None;
             }
             if let Some(exchange) = state.waiting.pop_front() {
-                InHandler::mark(true);
+                InHandler::set_request(true);
                 return Some(Request {
                     exchange,
                     calls: Mutex::new(()),
@@ -146,8 +146,9 @@ impl Requests {
     }
 
     /// Closes the queue. Commands that wait for a thread of the program get an error, and so do all
-    /// later commands.
+    /// later commands. If the calling thread has a request, it may use the server again.
     pub fn close(&self) {
+        InHandler::set_request(false);
         self.0.state.lock().closed = true;
         self.0.changed.notify_all();
     }
@@ -335,7 +336,7 @@ impl Request {
     /// Ends the command with a reply; an error reply is a [`Value::Error`]. Does nothing if the
     /// command has ended.
     pub fn reply(&self, value: Value) {
-        InHandler::mark(false);
+        InHandler::set_request(false);
         let _no_call = self.calls.lock();
         let mut step = self.exchange.step.lock();
         if matches!(*step, Step::Runs) {
