@@ -143,7 +143,7 @@ module Punctual
     # ACL rules know it. The block gets an {Invocation}, and the command's arguments as strings; its
     # parameters say how many. It returns the reply: a String, Symbol, Integer, Float, true, false,
     # nil, or an Array, Hash or Set of these. A {CommandError} becomes an error reply. So does any
-    # other exception, which is also written to `$stderr`.
+    # other exception, which is also reported by `warn`.
     #
     # Blocks run on one thread of Ruby, one at a time. The command is atomic, and its event loop
     # waits for it, so the block must be quick. It must use the server only by its {Invocation}, and

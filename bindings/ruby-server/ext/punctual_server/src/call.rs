@@ -1,8 +1,8 @@
 //! `Punctual::Server::Client`: commands in the process, without a socket.
 //!
 //! A call releases the interpreter's lock while the server runs the command, because the command
-//! may wait. A signal, or `Thread#kill`, ends the wait and disconnects the client. Each thread has a
-//! flag for this, which its client reads: `Server#call` gives clients to any thread.
+//! may wait. A signal, or `Thread#kill`, ends the wait and disconnects the client. Each thread has
+//! a flag for this, which the client reads: `Server#call` uses a client for any thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
