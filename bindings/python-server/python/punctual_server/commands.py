@@ -8,7 +8,7 @@ of the server would wait for the loop that waits for the function, so it raises 
 
 A slow function holds up its loop as a slow script does: after `busy-reply-threshold`, other clients
 get the error BUSY, and SCRIPT KILL ends the command, unless it has written. A stop of the server
-ends it, too. The function itself goes on, and its next call of the server raises an exception.
+also ends it. The function itself goes on, and its next call of the server raises an exception.
 """
 
 from __future__ import annotations

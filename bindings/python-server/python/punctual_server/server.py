@@ -321,9 +321,9 @@ class Server:
 
         Functions run on one thread of Python, one at a time. The command is atomic, and its event
         loop waits for it, so the function must be quick. It must use the server only by its
-        `Invocation`, and must not wait for other threads that use the server. What it calls is
-        written to the append-only file and to replicas, in one transaction. After an exception,
-        the commands that it has called remain in force. An own command cannot call another one.
+        `Invocation`, and must not wait for other threads that use the server. The commands that it
+        calls are written to the append-only file and to replicas, in one transaction. After an
+        exception, they remain in force. An own command cannot call another one.
 
         Args:
             name: The command's name, in lower case.

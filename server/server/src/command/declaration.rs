@@ -58,9 +58,9 @@ pub struct Declaration {
 /// A parameter of an own command. Required parameters come first, and the rest comes last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Parameter {
-    /// One argument.
+    /// An argument that every call has.
     Required(String),
-    /// One argument or none.
+    /// An argument that a call may leave out.
     Optional(String),
     /// Any number of arguments.
     Rest(String),

@@ -138,7 +138,7 @@ impl NativeServer {
         release_briefly(ruby, || f(&self.state.read_recursive()))
     }
 
-    /// Like [`NativeServer::locked`], to start or to stop the server.
+    /// Calls `f` with the state, which `f` may change, without the interpreter's lock.
     fn changed<R>(&self, ruby: &Ruby, f: impl FnOnce(&mut State) -> R) -> R {
         release_briefly(ruby, || f(&mut self.state.write()))
     }

@@ -8,7 +8,7 @@ module Punctual
     # loop that has received such a command waits for its block, so a block must use the server only
     # by its {Invocation}. A slow block holds up its loop as a slow script does: after
     # `busy-reply-threshold`, other clients get the error BUSY, and SCRIPT KILL ends the command,
-    # unless it has written. A stop of the server ends it, too.
+    # unless it has written. A stop of the server also ends it.
     class Runner
       # Seconds for which the end of a server waits for a block that still runs.
       PATIENCE = 0.2
