@@ -4,8 +4,8 @@
 //! - `keys`: like the gem's heap. A key has 16 bytes: score, order and slot. The search for the
 //!   least child uses conditional moves instead of branches.
 //! - `scores`: an array of scores of 8 bytes and an array of values. Equal scores have no order.
-//! - `AVX2`: like `scores`, but vector instructions compare four scores at a time. The gem's heap
-//!   also compares the order, so AVX2 would gain at most this much there.
+//! - `AVX2`: like `scores`, but vector instructions compare four scores at a time. This is an upper
+//!   bound of the gain for the gem's heap, which also compares the order.
 //!
 //! Prints nanoseconds: the minimum of 25 short rounds, because other programs only add time.
 

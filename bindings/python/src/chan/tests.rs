@@ -274,8 +274,8 @@ fn concurrent_operations_lose_and_duplicate_nothing() {
                             assert!(send(here, item));
                             continue;
                         }
-                        // Each select sends `item` on one channel or receives from the other. Repeats
-                        // until `item` is sent.
+                        // Each select sends `item` on one channel or receives from the other.
+                        // Repeats until `item` is sent.
                         let mut cases =
                             [Case::Send(here, Some(Box::new(item))), Case::Receive(there)];
                         loop {
