@@ -3,8 +3,8 @@
 //! waiting clients.
 //!
 //! Ground rules: the code in this folder reads no clock and does not depend on commands. Only
-//! `shard.rs` has functions that lock shards; a [`Turn`](crate::Turn) (a stretch of work by one
-//! thread at one instant, with the locks that it needs) calls them and makes the changes.
+//! `shard.rs` has functions that lock shards. A [`Turn`](crate::Turn) (the work of one thread at
+//! one instant, with the locks that it needs) calls them and makes the changes.
 
 pub(crate) mod candidates;
 pub mod db;

@@ -247,7 +247,7 @@ pub struct Store {
     pub(crate) tracking: Tracking,
     /// Rules of NOTIFY, which append keyspace events to streams.
     pub(crate) notify: Notify,
-    /// Flushed parts of databases whose ends a snapshot has not reached.
+    /// Parts of flushed databases that a snapshot has not completely written.
     pub(crate) flushed_walks: Mutex<Vec<Db>>,
     /// Hash keys of all databases.
     pub(crate) hasher: RandomState,

@@ -12,8 +12,8 @@
 //! while the caller's buffer is borrowed, so the caller calls [`Turn::end_ahead`] before the borrow
 //! ends. With several shards, a *stretch* of commands, which needs at most [`LOCKS_MAX`] shards,
 //! locks the shards that are free and does not wait for the others, so a thread that holds a lock
-//! does not wait. A command whose shard is not held releases the others and locks as any other
-//! command does.
+//! does not wait. A command whose shard is not held releases the held shards and locks its own
+//! shards as any other command does.
 
 use punctual_resp::Args;
 use smallvec::SmallVec;

@@ -70,8 +70,8 @@ impl<'s> Cx<'_, 's> {
         self.turn.shard_db(number, db)
     }
 
-    /// Finds a key; expires it if it is due. Counts no hit or miss and notes no use. O(length of
-    /// the name).
+    /// Finds a key; expires it if it is due. Counts no hit or miss, and notes no use (for LRU and
+    /// LFU). O(length of the name).
     #[inline]
     pub fn find(&mut self, key: &[u8]) -> Option<Id> {
         self.find_in(self.db, key)

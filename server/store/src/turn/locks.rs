@@ -217,9 +217,9 @@ impl<'s> Turn<'s> {
         self.held.insert(at, (number, shard));
     }
 
-    /// Releases the turn if it holds every shard of several, so that other threads wait only for
-    /// the command that needed the whole keyspace. Does nothing if the shards are pinned or if the
-    /// command waits.
+    /// Unlocks all shards if the turn holds all of several shards, so that other threads need not
+    /// wait for the following commands. Does nothing if the shards are pinned or if the command
+    /// waits.
     #[inline]
     pub fn release_whole(&mut self) {
         if self.held.len() > 1 && self.held.len() == self.store.shards() && self.wait.is_none() {
@@ -243,7 +243,7 @@ impl<'s> Turn<'s> {
     /// Locks `shards` in place of the held shards, or adds them to the held shards if the turn
     /// grows. The numbers must ascend.
     fn lock(&mut self, shards: &[usize]) {
-        debug_assert!(self.may_lock, "the locks are held for long");
+        debug_assert!(self.may_lock, "the caller must not let this turn lock");
         debug_assert!(shards.is_sorted(), "shards are locked in ascending order");
         if self.grows {
             while !self.acquire(shards, Patience::Unlimited) {}

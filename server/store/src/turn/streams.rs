@@ -11,8 +11,9 @@
 //! later.
 //!
 //! A command that looks up a stream with old entries removes them first ([`Turn::settle_stream`]);
-//! in a frozen turn it only hides them. So no command sees an entry that has reached its maximum
-//! age. The effects are commands of Redis: XTRIM MINID, and XADD and XACK between MULTI and EXEC.
+//! in a [frozen](Turn::frozen) turn it only hides them. So no command sees an entry that has
+//! reached its maximum age. The effects are commands of Redis: XTRIM MINID, and XADD and XACK
+//! between MULTI and EXEC.
 
 use super::Turn;
 use super::expiry::Name;
@@ -147,8 +148,8 @@ impl Turn<'_> {
         removed
     }
 
-    /// Stores in the groups of a stream after which idle times the waiting readers claim entries
-    /// (XREADGROUP with CLAIM).
+    /// Stores the idle times after which waiting readers claim entries (XREADGROUP with CLAIM) in
+    /// the groups of a stream.
     pub(super) fn renew_claims(&mut self, number: usize, db: usize, key: &[u8]) {
         let now = self.now;
         let shard = self.shard_mut(number);
@@ -168,9 +169,9 @@ impl Turn<'_> {
         }
     }
 
-    /// Moves the entries and jobs that are due for dead-letter streams and other queues, up to
-    /// [`DEAD_LETTERS`] of each group. Returns false if there was nothing to do or if shards are
-    /// pinned. Locks the shards of both keys.
+    /// Moves entries to dead-letter streams, and dead jobs to other queues, up to [`DEAD_LETTERS`]
+    /// entries of each group. Returns false if there was nothing to do or if shards are pinned.
+    /// Locks the shards of both keys.
     pub(super) fn move_dead_letters(&mut self) -> bool {
         if self.dead_letters.is_empty() || self.pinned {
             // While shards are pinned no other shard can be locked. The timer fires again.
