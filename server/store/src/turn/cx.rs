@@ -1,6 +1,7 @@
-//! Look-ups of keys by commands' handlers. Every look-up goes through this file and expires the key
-//! if it is due, so a handler never sees a key whose deadline has passed, even if the wheel has not
-//! expired it yet. `commit.rs` commits the handlers' changes.
+//! Look-ups of keys by commands' handlers. A look-up here expires the key if it is due, or hides it
+//! in a [frozen](crate::Turn::frozen) turn. So a handler sees no key whose deadline has passed,
+//! except a timer, even if the wheel has not expired the key yet. Handlers that list keys (KEYS,
+//! SCAN) compare the deadlines themselves. `commit.rs` commits the handlers' changes.
 
 use rand::RngExt as _;
 use smallvec::SmallVec;

@@ -5,10 +5,9 @@
 //! [`Turn::stream_due`] removes old entries in batches. The end of a lease changes no data: the key
 //! becomes ready, and waiting readers run their command again. An entry whose deliveries are
 //! exhausted moves to the group's dead-letter stream, which may be in another shard.
-//! [`Turn::move_dead_letters`] moves such entries after the expiry step: it locks both shards in
-//! ascending order, as a command on two keys does, and checks again which entries are due. If it
-//! cannot lock, because a transaction has pinned its shards, the timer fires again a millisecond
-//! later.
+//! [`Turn::move_dead_letters`] moves such entries after the expiry step: it locks both shards and
+//! checks again which entries are due. If it cannot lock, because a transaction has pinned its
+//! shards, the timer fires again a millisecond later.
 //!
 //! A command that looks up a stream with old entries removes them first ([`Turn::settle_stream`]);
 //! in a [frozen](Turn::frozen) turn it only hides them. So no command sees an entry that has

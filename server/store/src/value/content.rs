@@ -1,9 +1,9 @@
 //! [`Content`]: the operations that every type of value offers to the keyspace, to snapshots and to
 //! commands for keys of any type.
 //!
-//! Each type implements `Content` in its own folder, and `value/mod.rs` has the only match over all
-//! types. The default methods suit a type that has one element, no timer, and a value that a
-//! snapshot writes in one step.
+//! Each type implements `Content` in its own file or folder, and `value/mod.rs` has the only match
+//! over all types. The default methods suit a type that has one element, no timer, and a value that
+//! a snapshot writes in one step.
 //!
 //! A snapshot writes a large value in steps (a *walk*), while commands change the value. The walk
 //! begins when the snapshot reaches the value, or just before the first change of a value that the
