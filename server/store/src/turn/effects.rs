@@ -1,8 +1,8 @@
 //! *Effects*: the changes of a turn as commands whose replay leads to the same keyspace.
 //!
-//! While the log of changes has a reader ([`Store::set_logged`]), which is the append-only file or
-//! a replica, a turn passes its effects to [`Sink::log`](crate::events::Sink::log) before it
-//! unlocks a shard. So the order of the log agrees with the order of the changes of each key.
+//! While the log of changes has a reader ([`Store::set_logged`]: the append-only file or a
+//! replica), a turn passes its effects to [`Sink::log`](crate::events::Sink::log) before it unlocks
+//! a shard. So the log has the changes of each key in their order.
 //!
 //! - The effect of a command that has committed a change is the command itself, word by word. If
 //!   the same words would not lead to the same keyspace, the handler sets other effects
