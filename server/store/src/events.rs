@@ -75,8 +75,8 @@ pub trait Sink {
         let _ = key;
     }
 
-    /// Adds the keys that [`Sink::changed`] has received to the record that tells which changes a
-    /// reply would reveal. A caller that is about to look up keys in that record calls this first.
+    /// Adds the keys that [`Sink::changed`] has received to the sink's table of the changes that a
+    /// crash could still lose. A caller looks up keys in that table only after this call.
     fn note_changes(&mut self) {}
 
     /// Receives the name of a changed key and the clients that have read it since it last changed.

@@ -8,12 +8,10 @@
 //!   the same words would not lead to the same keyspace, the handler sets other effects
 //!   ([`Cx::effect`]): for relative times, random choices, sums of floats and blocking pops.
 //! - An expiry has the effect DEL or HDEL. It comes before the effects of the command whose look-up
-//!   found the key or field due.
+//!   found the key or field due. So a replay runs at an instant at which nothing is due
+//!   ([`Now::replaying`](crate::Now::replaying)).
 //! - The effects of a transaction, of a script, and of a command with several effects are a
 //!   *frame*: MULTI and EXEC surround them, so that a replay applies all of them or none.
-//!
-//! A replay runs at an instant at which nothing is due ([`Now::replaying`](crate::Now::replaying)),
-//! because the log contains each expiry.
 
 use punctual_resp::{Args, Protocol, Reply};
 
