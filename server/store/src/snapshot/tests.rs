@@ -104,6 +104,7 @@ fn every_type_comes_back_as_it_was() {
     for shards in [1, 8] {
         let mut fixture = filled(shards);
         let before = state(&mut fixture);
+        // The two HPEXPIRE lines add no key, and `filled` adds five keys.
         assert_eq!(before.len(), DATASET.len() - 2 + 5);
         fixture.events();
         fixture.reload();

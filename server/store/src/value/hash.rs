@@ -61,7 +61,7 @@ pub struct Entry<'a> {
     pub deadline: u64,
 }
 
-/// The effects of a write to a field.
+/// The result of a write to a field.
 #[derive(Debug)]
 #[must_use = "the timer must be disarmed"]
 pub(crate) struct Written {
@@ -115,7 +115,7 @@ impl Hash {
     }
 
     /// Creates a hash of these fields; the last value of a duplicate name wins. O(bytes), and
-    /// O(fields²) comparisons of lengths while the hash is packed.
+    /// O(fields²) comparisons of name lengths if the hash is packed.
     pub(crate) fn of_pairs<'a>(
         pairs: impl ExactSizeIterator<Item = (&'a [u8], &'a [u8])> + Clone,
         limits: &Limits,
@@ -251,8 +251,8 @@ impl Hash {
         packed.chain(table.map(|(_, field)| field.entry()))
     }
 
-    /// Converts a packed block to a table. Returns the table. If `small` is false, the table is no
-    /// longer [`small`](Table).
+    /// Converts a packed block to a table. Returns the table. If `small` is false, clears the
+    /// table's field [`small`](Table).
     fn make_table(&mut self, small: bool) -> &mut Table {
         if let Self::Packed(packed) = self {
             let mut table = Table::of_packed(packed).unwrap_or_default();

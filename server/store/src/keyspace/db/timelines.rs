@@ -1,8 +1,8 @@
 //! Timers of values with a *timeline*: streams and queues of jobs, in which entries or jobs are due
 //! at certain times. Each such value has at most one timer.
 //!
-//! Invariant: a value whose next deadline is known has a timer in `fields` that is armed at that
-//! deadline or earlier. A change that makes the next deadline earlier (an entry or job is added or
+//! Invariant: a value with a next deadline has a timer in `fields` that is armed at that deadline
+//! or earlier. A change that makes the next deadline earlier (an entry or job is added or
 //! delivered, a setting changes) must call [`Db::rearm`]. A change that makes it later (an entry or
 //! job is acknowledged or removed) need not: the timer then fires early, nothing is due, and expiry
 //! arms the timer again.

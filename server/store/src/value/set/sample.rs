@@ -124,7 +124,7 @@ impl Set {
                 }
                 *entries = Packed::from_entries(&kept, stay);
             }
-            // During a snapshot's walk, which the table holds, the table must stay.
+            // The table holds the state of a snapshot's walk, so it must stay until the walk ends.
             ViewMut::Table(table) if stay * 5 > count || table.members().is_walked() => {
                 for _ in 0..count {
                     let id = table.members().at_random(&mut random);
