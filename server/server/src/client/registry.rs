@@ -176,7 +176,7 @@ impl ClientInfo {
         self.resp.load(Ordering::Relaxed) == 3 || self.subscriptions() > 0
     }
 
-    /// Returns the address of this client for messages.
+    /// Returns the loop and slot to which other loops send this client's messages.
     pub(crate) fn subscriber(&self) -> Subscriber {
         Subscriber {
             resp3: self.resp.load(Ordering::Relaxed) == 3,
@@ -300,7 +300,7 @@ pub struct ClientNames {
 pub struct Clients {
     all: Mutex<BTreeMap<u64, Arc<ClientInfo>>>,
     next_id: AtomicU64,
-    /// Number of connected clients, including those not yet assigned to a loop.
+    /// Number of connected clients, including clients that no loop serves yet.
     connected: AtomicU64,
     /// Number of waiting clients.
     waiting: AtomicU64,
