@@ -143,7 +143,7 @@ fn document_arguments(arguments: &[Argument<'_>], reply: &mut Reply) {
 mod tests {
     use punctual_store::spec::syntax::{Argument, Kind, parse};
 
-    /// Returns the minimum number of words.
+    /// Returns the number of words of the shortest call with these arguments.
     fn words(arguments: &[Argument<'_>]) -> usize {
         let each = arguments.iter().map(|argument| {
             let value = match argument.kind {

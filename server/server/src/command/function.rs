@@ -114,7 +114,7 @@ fn fcall_ro(call: &mut Call, args: Args, _: &mut Reply) -> Result<(), Error> {
     prepare(call, args, true)
 }
 
-/// Finds the function. The dispatcher calls it after the handler has returned.
+/// Finds the function, and requests that the dispatcher runs it after this handler has returned.
 fn prepare(call: &mut Call, args: Args, read_only: bool) -> Result<(), Error> {
     let shared = call.shared;
     // Libraries change only under all locks, so the function does not change until it has run.

@@ -70,7 +70,7 @@ pub(crate) struct MemoryBreakdown {
     pub(crate) resident: u64,
     /// Bytes in use at the server's start.
     pub(crate) startup: u64,
-    /// Bytes that the allocator counts, or bytes of its pages if it does not count.
+    /// Bytes that the allocator counts, or anonymous resident bytes if it does not count.
     pub(crate) allocated: u64,
     /// Anonymous resident bytes (the allocator's pages and the stacks), at least the allocated
     /// bytes.
@@ -85,7 +85,8 @@ pub(crate) struct MemoryBreakdown {
     pub(crate) file: u64,
     /// Bytes of the sources of scripts and functions.
     pub(crate) scripts: u64,
-    /// Number, keys and memory of each database with keys or capacity.
+    /// Number of the database, number of its keys, and its memory, for each database that has keys
+    /// or allocated records.
     pub(crate) dbs: Vec<(usize, usize, DbMemory)>,
 }
 
@@ -156,7 +157,6 @@ impl MemoryBreakdown {
         (self.startup + buffers + tables as u64).min(self.used)
     }
 
-    /// Returns the bytes of data.
     pub(crate) fn dataset(&self) -> u64 {
         self.used - self.overhead()
     }
@@ -299,7 +299,7 @@ fn report(breakdown: &MemoryBreakdown, connected: u64) -> String {
     if breakdown.peak > breakdown.used / 2 * 3 {
         let _ = writeln!(
             text,
-            "- {} were in use once, {} are now. What is free goes back to the system; nothing is wrong.",
+            "- The peak was {}, and {} are in use now. Free memory goes back to the system; nothing is wrong.",
             human(breakdown.peak),
             human(breakdown.used)
         );
@@ -307,8 +307,8 @@ fn report(breakdown: &MemoryBreakdown, connected: u64) -> String {
     if breakdown.fragmented() > breakdown.used / 2 && breakdown.fragmented() > FRAGMENTED {
         let _ = writeln!(
             text,
-            "- The allocator's pages take {}, of which {} are in use: what is left lies between blocks that stay. MEMORY PURGE \
-             returns whole free pages to the system; a restart packs the rest.",
+            "- The allocator's pages take {}, of which {} are in use. MEMORY PURGE returns pages without used blocks to the \
+             system. A restart also removes the free space between used blocks.",
             human(breakdown.pages),
             human(breakdown.used)
         );

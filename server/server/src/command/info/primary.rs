@@ -8,7 +8,7 @@ use crate::command::info::Page;
 use crate::node::Shared;
 use crate::observe::figures::Figure;
 
-/// Adds the fields that a primary and a replica have, in Redis's order.
+/// Adds the fields that both primaries and replicas have, in Redis's order.
 pub(super) fn info(page: &mut Page<'_, '_>) {
     let shared = page.shared;
     let settings = shared.settings();
