@@ -39,7 +39,7 @@ pub enum ConfigError {
 /// Place of an invalid line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
-    /// Line `line` (from 1) of a configuration text.
+    /// A line of a configuration text.
     File {
         /// Path of the file, or a name such as `standard input`.
         origin: String,
@@ -71,7 +71,7 @@ pub enum SetError {
     /// No directive has this name.
     #[error("Unknown option or number of arguments for CONFIG SET - '{}'", String::from_utf8_lossy(.0))]
     Unknown(Vec<u8>),
-    /// One of the directives may not change while a snapshot is loaded.
+    /// One of the directives may not change while the server loads a snapshot.
     #[error("Redis is loading the dataset in memory")]
     Loading,
     /// The directive may not be changed, or not to this value.
