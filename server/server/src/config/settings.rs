@@ -70,7 +70,7 @@ pub struct Settings {
     pub repl_timeout_s: u64,
     /// Bytes of the replication stream that are kept for replicas that reconnect.
     pub repl_backlog_size: u64,
-    /// Seconds without replicas after which these bytes are freed; 0 means never.
+    /// Seconds without replicas after which the backlog is freed; 0 means never.
     pub repl_backlog_ttl_s: u64,
     /// Limits of unsent output by class of client. The indices are
     /// [`OUTPUT_NORMAL`](Self::OUTPUT_NORMAL) and the two constants after it.
@@ -100,7 +100,7 @@ pub struct Settings {
     pub latency_threshold_ms: u64,
     /// Keeps a latency histogram for each command.
     pub latency_tracking: bool,
-    /// Percentiles of those histograms that INFO shows.
+    /// Percentiles of the commands' latency histograms that INFO shows.
     pub latency_percentiles: Vec<f64>,
     /// Minimum level of the log lines that are written.
     pub log_level: Level,
@@ -122,7 +122,7 @@ pub struct Settings {
     pub dir: PathBuf,
     /// Name of the snapshot file in `dir`.
     pub dbfilename: String,
-    /// Size limits of compact collections.
+    /// Settings of the keyspace: size limits of compact encodings, usage of keys, and eviction.
     pub limits: Limits,
     /// When to make snapshots.
     pub save: Vec<SavePoint>,
