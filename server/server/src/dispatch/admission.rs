@@ -243,8 +243,8 @@ impl Dispatcher<'_, '_> {
             let error = "ERR the command is not allowed in an append-only file";
             return refused.then_some(Error::fixed(error));
         }
-        // DEBUG may allow NOSCRIPT commands in scripts, but not the commands that a transaction
-        // excludes, because a script runs as one.
+        // DEBUG SET-DISABLE-DENY-SCRIPTS allows NOSCRIPT commands in scripts. It does not allow
+        // commands that a transaction excludes, because a script runs like a transaction.
         let allowed = self
             .shared
             .switches
@@ -258,8 +258,9 @@ impl Dispatcher<'_, '_> {
         refused.then_some(Error::fixed(error))
     }
 
-    /// Frees memory for a command of a client if necessary. Returns an error if there is not
-    /// enough.
+    /// Frees memory for a command of a client if necessary. Returns an error if memory is still
+    /// short. For a command of a script, frees nothing, and returns an error if memory was short
+    /// when the script began.
     #[inline]
     fn lacks_memory(&mut self, source: Source, session: &Session, entry: &Entry) -> Option<Error> {
         if source == Script {
