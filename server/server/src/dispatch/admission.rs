@@ -199,6 +199,7 @@ impl Dispatcher<'_, '_> {
         {
             return Err(Refusal::new(Memory, error));
         }
+        // Without `background`, this command of a client arrives during a busy script of its loop.
         if State.is_for(source)
             && (self.shared.gate.is_closed() || source == Client && self.background.is_none())
         {

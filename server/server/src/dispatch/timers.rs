@@ -71,7 +71,7 @@ pub(crate) fn refusal(entry: &Entry) -> Option<Error> {
     refused.then(|| Error::Text(format!("ERR '{name}' is not allowed in a timer").into()))
 }
 
-/// Returns the error for a payload with another user's timer, which would run as that user.
+/// Returns the error for RESTORE of another user's timer, whose command would run as that user.
 pub(crate) fn denial_of_payload(user: &User, entry: &Entry, args: Args) -> Option<Error> {
     if !entry.row.flags.has(Flags::RESTORES) {
         return None;

@@ -63,8 +63,8 @@ impl Dispatcher<'_, '_> {
     }
 }
 
-/// Returns whether the command accesses keys, which is not allowed for monitors, because Redis
-/// treats monitors as replicas.
+/// Returns whether the command accesses keys. As in Redis, replicas and monitors may not call such
+/// a command.
 pub(super) fn touches_data(session: &Session, entry: &Entry) -> bool {
     let queued = session.executed_by(entry);
     entry.writes()
