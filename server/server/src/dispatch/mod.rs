@@ -87,7 +87,7 @@ pub(crate) struct Dispatcher<'a, 's> {
     slow_ns: u64,
     latency_tracking: bool,
     /// The loop, which serves its other clients during a long wait. `None` for commands that run
-    /// within such a wait, and for commands of a file, of TIMER RUN and of a virtual clock's timers.
+    /// within such a wait, and for commands of a file, TIMER RUN and a virtual clock's timers.
     pub(crate) background: Option<&'a mut (dyn Background + 'a)>,
     /// Output of the client before the current buffer. `None` if replies must be in one piece.
     pub(crate) chunks: Option<Chunks>,

@@ -108,7 +108,7 @@ impl EventLoop {
         }
     }
 
-    /// Like [`EventLoop::end_busy`], for a script that no connection has called.
+    /// Like [`EventLoop::end_busy`], for a script that no connection has called, such as a timer's.
     pub(crate) fn busy_is_over(&mut self) {
         self.busy.swept = false;
     }

@@ -1,9 +1,9 @@
 //! Conversations with other servers: the link to the primary until its stream begins, and
 //! migrations.
 //!
-//! Their time limits follow the stopwatch, also with a virtual clock, because the other servers do
-//! not share that clock. Only the lookup of a host name needs a thread, because the system's lookup
-//! blocks.
+//! Their time limits follow the stopwatch (the machine's monotonic clock), also with a virtual
+//! clock, because the other servers do not share the virtual clock. Only the lookup of a host name
+//! needs a thread, because the system's lookup blocks.
 
 use std::collections::BTreeMap;
 use std::io;
