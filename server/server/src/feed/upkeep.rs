@@ -17,7 +17,7 @@ use crate::log;
 use crate::node::Shared;
 use crate::replication::replica::{Phase, Replica};
 
-/// Interval of the upkeep. Redis's `replicationCron` runs as often.
+/// Interval of the upkeep. Redis's `replicationCron` has the same interval.
 const PERIOD_MS: u64 = 1_000;
 
 /// Delay before the next attempt while a script runs.
