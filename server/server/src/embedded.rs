@@ -31,7 +31,7 @@ const IDLE_CLIENTS_MAX: usize = 64;
 /// Interval of the calls of a client's interrupt function.
 const INTERRUPT_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Error of a call. Errors that commands reply are values: [`Value::Error`].
+/// Error of a call. An error reply of a command is not such an error: it is a [`Value::Error`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {

@@ -63,9 +63,9 @@ impl User {
         }
     }
 
-    /// Returns the user of the server's own clients: the primary's stream, the append-only file and
-    /// connections of the HTTP port. The sessions of scripts and timers have this user while no
-    /// script or timer runs.
+    /// Returns the user of the server's own clients: the primary's stream, the append-only file,
+    /// connections of the HTTP port, and clients in the server's process ([`crate::Client`]). The
+    /// sessions of scripts and timers have this user while no script or timer runs.
     pub(crate) fn internal() -> Arc<Self> {
         static INTERNAL: LazyLock<Arc<User>> = LazyLock::new(|| {
             let mut user = User::new(Identity::default(), 0, true);

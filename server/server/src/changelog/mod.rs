@@ -3,12 +3,12 @@
 //!
 //! A turn appends its effects (commands that replay its changes) under its shard locks
 //! ([`Sink::log`](punctual_store::events::Sink::log)). Both readers get the same bytes; published
-//! messages go to the replicas only. A position is a number of bytes appended for the file. Loops
-//! never write files: the file's thread takes the bytes, and *releases* a position when all bytes
-//! before it are written (with `appendfsync always`: synced). A reply that could reveal a later
-//! change is held ([`Hold`]), so a killed process loses nothing that a client has seen. Messages,
-//! events, invalidations and the replicas' stream are not held. If a write fails, clients with held
-//! output are disconnected.
+//! messages go to the replicas only. A position is the number of bytes that were appended for the
+//! file before it. Loops never write files: the file's thread takes the bytes, and *releases* a
+//! position when all bytes before it are written (with `appendfsync always`: synced). A reply that
+//! could reveal a change after the released position is held ([`Hold`]), so a killed process loses
+//! nothing that a client has seen. Messages, events, invalidations and the replicas' stream are not
+//! held. If a write fails, clients with held output are disconnected.
 //!
 //! Ground rules: only a turn that holds every shard attaches or detaches a reader, or begins a
 //! snapshot that the log continues. It appends its own effects first. So the snapshot contains
@@ -37,9 +37,9 @@ pub(crate) struct ChangeLog {
     state: OrderedMutex<State>,
     /// Number of bytes appended for the file since the server started.
     file_end: AtomicU64,
-    /// Number of these bytes that are on the device.
+    /// Number of bytes of the file that are on the device.
     synced: AtomicU64,
-    /// Number of these bytes that replies may reveal.
+    /// Number of bytes of the file whose changes replies may reveal.
     released: AtomicU64,
     /// Whether replies wait until their changes are released.
     holds: AtomicBool,

@@ -104,7 +104,7 @@ fn move_clock(call: &mut Call, to: Move, reply: &mut Reply) -> Result<(), Error>
             MoveError::OutOfRange => Error::OutOfRange,
             other => Error::Text(format!("ERR {other}").into()),
         })?;
-    // The caller's last activity is now.
+    // Without this, the caller would count as idle since the clock's old time.
     let seen_ms = &call.session.info.seen_ms;
     seen_ms.store(to.read_ms(), Ordering::Relaxed);
     reply.int(to.read_ms() as i64);

@@ -26,7 +26,7 @@ pub(super) fn docs(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(),
     Ok(())
 }
 
-/// Writes the map of COMMAND DOCS from names to documentation, in Redis's order.
+/// Writes the map of COMMAND DOCS from names to documentation, with the fields in Redis's order.
 fn document(entries: &[&Entry], reply: &mut Reply) {
     reply.map(entries.len());
     for entry in entries {

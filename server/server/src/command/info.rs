@@ -196,7 +196,7 @@ impl Page<'_, '_> {
             .sum()
     }
 
-    /// Returns the counts of all turns, this one included.
+    /// Returns the counts of all turns, including the current turn.
     fn counted(&self) -> Stats {
         let mut sums = self.shared.counted();
         sums += self.turn.stats;

@@ -149,8 +149,8 @@ impl MemoryBreakdown {
         self.dbs.iter().map(|(_, keys, _)| *keys as u64).sum()
     }
 
-    /// Returns the bytes other than data: the process at its start, clients, replication, files,
-    /// scripts, hash tables and wheels.
+    /// Returns the bytes other than data: the process at its start, clients, replication, buffers
+    /// of the append-only file, scripts, hash tables and wheels.
     pub(crate) fn overhead(&self) -> u64 {
         let tables: usize = self.dbs.iter().map(|(.., m)| m.index + m.wheel).sum();
         let buffers = self.clients + self.replicas + self.backlog + self.file + self.scripts;
@@ -348,8 +348,8 @@ fn malloc_stats(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error
     Ok(())
 }
 
-/// Returns all free pages to the system before the reply. Pages that only other loops can free
-/// follow in a round.
+/// Returns all free pages to the system before the reply. Then begins a round, in which each loop
+/// returns the pages that only its thread can free.
 fn purge(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     if let Some(reclaim) = call.shared.reclaim {
         // A purge takes long, so the locks are released.

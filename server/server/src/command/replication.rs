@@ -354,7 +354,7 @@ fn partial(call: &mut Call, id: &[u8], offset: i64, reply: &mut Reply) -> bool {
     true
 }
 
-/// Makes the client wait for a snapshot.
+/// Attaches the client as a replica that waits for a snapshot.
 fn full(call: &mut Call, old_protocol: bool) {
     let shared = Arc::clone(call.shared);
     let counts = &shared.replication.replicas.counts;

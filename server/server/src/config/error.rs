@@ -64,8 +64,8 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// Error of a CONFIG SET, which changed nothing. `Display` is Redis's error text without its first
-/// word.
+/// Error of CONFIG SET. After an error, no value has changed. `Display` is Redis's error text
+/// without its first word.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SetError {
     /// No directive has this name.
@@ -94,7 +94,8 @@ impl SetError {
     }
 }
 
-/// Error of a CONFIG REWRITE, which wrote nothing. `Display` is Redis's error text after `ERR `.
+/// Error of CONFIG REWRITE. After an error, the file is unchanged. `Display` is Redis's error text
+/// after `ERR `.
 #[derive(Debug, Error)]
 pub enum RewriteError {
     /// The server was started without a file.

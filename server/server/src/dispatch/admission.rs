@@ -45,7 +45,7 @@ pub(crate) enum Check {
     State,
     /// The client has no subscriptions in RESP2, where replies and messages look alike.
     Subscriptions,
-    /// No CLIENT PAUSE delays the command.
+    /// No pause of clients delays the command.
     Pause,
     /// The client is not a monitor or a replica, or the command does not access data.
     Attachment,

@@ -51,7 +51,7 @@ const REPLY_MAX: usize = 4 << 30;
 pub(crate) enum Flow {
     /// The command is complete: it ran, was queued, or was rejected.
     Done,
-    /// The command did not run, because CLIENT PAUSE delays it.
+    /// The command did not run, because a pause of clients delays it.
     Paused,
     /// The command waits. Its reply follows later.
     Blocked,
@@ -102,7 +102,7 @@ pub(crate) struct Dispatcher<'a, 's> {
     /// If the loop's counter of bytes is above this value, a command that may need memory checks
     /// `maxmemory` before it runs.
     memory_check: &'a AtomicI64,
-    /// Whether there was no memory when the client's command began.
+    /// Whether memory was short when the client's command began.
     pub(crate) out_of_memory: bool,
     /// Permissions and progress of the running script.
     pub(crate) script: ScriptLimits,

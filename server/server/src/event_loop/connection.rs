@@ -40,7 +40,7 @@ pub(crate) struct Connection {
     pub(crate) dirty: bool,
     /// Whether more input may be readable, because the last read filled the buffer.
     pub(crate) readable: bool,
-    /// Whether the next command waits for the end of CLIENT PAUSE.
+    /// Whether the next command waits for the end of a pause of clients.
     pub(crate) paused: bool,
     /// Whether the peer has closed its end. Unread bytes from it may remain.
     pub(crate) hung_up: bool,
@@ -137,8 +137,8 @@ impl Connection {
         }
     }
 
-    /// Returns whether the next command must wait: for the end of CLIENT PAUSE, or for the reply of
-    /// the command before it.
+    /// Returns whether the next command must wait: for the end of a pause of clients, or for the
+    /// reply of the command before it.
     pub(crate) fn waits(&self) -> bool {
         self.paused || self.session.waiter.is_some()
     }

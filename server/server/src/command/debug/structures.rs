@@ -29,7 +29,7 @@ of_the_keyspace! {
     quicklist = DEBUG_QUICKLIST;
 }
 
-/// Writes the load of a database's hash table and wheel.
+/// Writes how full a database's hash table of keys and its wheel of deadlines are, for each shard.
 pub(super) fn table_stats(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let db = parse_i64(&args[2]).ok_or(Error::NotInteger)?;
     let db = usize::try_from(db)
