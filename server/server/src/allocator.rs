@@ -2,7 +2,7 @@
 //! the system only on request.
 //!
 //! A block counts with the size class that mimalloc gives it. The class is computed from the size,
-//! which is known when a block is allocated and when it is freed, so nothing is looked up. A block
+//! which is known when a block is allocated and freed. So the allocator looks nothing up. A block
 //! that was shrunk in place counts with the class of its new size.
 //!
 //! By default mimalloc returns free pages a second later, inside a call of `free`, and never

@@ -181,9 +181,9 @@ fn check_keys(selector: &Selector, entry: &Entry, args: Args) -> Result<(), Deni
     denied.map_or(Ok(()), Err)
 }
 
-/// Returns true if a selector certainly allows reading every key that a glob matches: if one of its
-/// patterns is `*` or equals the glob, or if the glob has no special characters and a pattern
-/// matches it. Other pairs of globs are not compared.
+/// Returns true if a selector certainly allows reading every key that a glob matches. That is so if
+/// one of the selector's patterns is `*` or equals the glob. A glob without special characters is a
+/// name, so it is enough that a pattern matches it. Other globs are not compared.
 fn reads_all_of(selector: &Selector, glob: &[u8]) -> bool {
     let is_name = !glob.iter().any(|byte| b"*?[\\".contains(byte));
     selector.all_keys

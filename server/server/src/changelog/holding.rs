@@ -1,10 +1,14 @@
 //! Replies that wait for the append-only file.
 //!
 //! A reply waits if it could reveal an unreleased change, which is a change that a crash of the
-//! server could still lose. While there are unreleased changes, the replies to three kinds of
-//! commands wait: writes, reads of a key with an unreleased change, and commands that may read keys
-//! that their arguments do not name, such as KEYS. From the first such reply on, the output of the
-//! connection is held; other connections continue.
+//! server could still lose. The replies to three kinds of commands wait:
+//!
+//! - writes;
+//! - reads of a key with an unreleased change;
+//! - while there are unreleased changes, commands such as KEYS, whose arguments do not name all
+//!   keys that they read.
+//!
+//! From the first such reply on, the output of the connection is held. Other connections continue.
 
 use punctual_resp::Args;
 use punctual_store::Turn;

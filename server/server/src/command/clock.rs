@@ -98,7 +98,7 @@ fn move_clock(call: &mut Call, to: Move, reply: &mut Reply) -> Result<(), Error>
     let holds = shared.durability.changelog.released_for_turn().is_some();
     let to = shared
         .move_clock(call.turn, to, |turn| {
-            timers::fire_held(shared, *loop_number, turn, scripts, holds);
+            timers::fire_due(shared, *loop_number, turn, scripts, holds);
         })
         .map_err(|error| match error {
             MoveError::OutOfRange => Error::OutOfRange,

@@ -71,7 +71,7 @@ pub enum SetError {
     /// No directive has this name.
     #[error("Unknown option or number of arguments for CONFIG SET - '{}'", String::from_utf8_lossy(.0))]
     Unknown(Vec<u8>),
-    /// One of the directives may not change while the server loads a snapshot.
+    /// One of the directives may not change while the server loads its data at startup.
     #[error("Redis is loading the dataset in memory")]
     Loading,
     /// The directive may not be changed, or not to this value.

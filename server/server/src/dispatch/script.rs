@@ -4,11 +4,11 @@
 //! the dispatcher, in a session of its own with a database and a protocol. Meanwhile the instant
 //! `now` stays the same, and no command may wait.
 //!
-//! The turn begins with the shards of the declared keys, adds shards when a command needs them
-//! ([`punctual_store::Turn::pin_and_grow`]), and keeps them until the script ends, so a script is
-//! atomic (strict two-phase locking, Eswaran et al., 1976). Such a turn cannot lock in ascending
-//! order. So only one script runs at a time, and another turn that waits for a shard releases the
-//! shards that the script needs.
+//! The turn begins with the shards of the declared keys, and adds shards when a command needs them
+//! ([`punctual_store::Turn::pin_and_grow`]). It keeps all of them until the script ends, so a
+//! script is atomic (strict two-phase locking, Eswaran et al., 1976). Such a turn cannot lock in
+//! ascending order. So only one script runs at a time, and another turn that waits for a shard
+//! releases the shards that the script needs.
 //!
 //! Lua calls [`Host::interrupt`] at regular intervals. After `busy-reply-threshold`, the script's
 //! loop serves its other clients within that call.

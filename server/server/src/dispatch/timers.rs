@@ -85,7 +85,7 @@ pub(crate) fn denial_of_payload(user: &User, entry: &Entry, args: Args) -> Optio
 
 /// Fires the timers that are due at the instant of a virtual clock; the turn holds every shard.
 /// Then serves the waiters of keys that their commands have filled.
-pub(crate) fn fire_held(
+pub(crate) fn fire_due(
     shared: &Arc<Shared>,
     loop_number: usize,
     turn: &mut Turn,

@@ -232,7 +232,7 @@ impl EventLoop {
         while let Some(this) = &mut *guard
             && !this.stopping
         {
-            if !this.has_input_beside_held(&mut events) {
+            if !this.has_input_while_held(&mut events) {
                 let timeout = this.prepare_sleep();
                 let polled = Self::poll(&mut guard, &mut events, timeout);
                 let Some(this) = &mut *guard else { return };

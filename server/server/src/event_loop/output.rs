@@ -112,7 +112,7 @@ impl EventLoop {
     /// Writes released output. If output is still held and there is more input, puts its events in
     /// `events` and returns true, so that the input's commands run first. Wakes the file's thread
     /// if there is no more input, or if the loop has not woken the thread for [`COLLECTING`].
-    pub(crate) fn has_input_beside_held(&mut self, events: &mut Events) -> bool {
+    pub(crate) fn has_input_while_held(&mut self, events: &mut Events) -> bool {
         self.write_released();
         if self.writing.held.slots.is_empty() {
             self.writing.held.since = None;

@@ -8,10 +8,10 @@
 //! blocks of bytes to the replicas' transfers. It holds no lock while it waits for a slow replica.
 //! The event loops of the replicas send the blocks.
 //!
-//! A snapshot is streamed to the sockets if all of these replicas have the capability `eof`, and
-//! `repl-diskless-sync` is on or the replicas want a part of the data only. A streamed snapshot is
-//! between `$EOF:<mark>` and the mark. Otherwise a temporary file gets the whole snapshot first,
-//! and the replicas get it after `$<length>`.
+//! With `repl-diskless-sync`, and for replicas that want a part of the data only, a snapshot is
+//! streamed between `$EOF:<mark>` and the mark. All of these replicas must have the capability
+//! `eof`. Otherwise a temporary file gets the whole snapshot first, and the replicas get it after
+//! `$<length>`.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};

@@ -12,7 +12,7 @@ use punctual_store::command::structure::{DEBUG_HTSTATS_KEY, DEBUG_LISTPACK, DEBU
 use crate::node::call::Call;
 
 /// Defines handlers that run a keyspace command.
-macro_rules! of_the_keyspace {
+macro_rules! keyspace_handlers {
     ($($name:ident = $row:ident;)*) => {
         $(pub(super) fn $name(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
             call.turn.run(&$row, call.session.db, false, args, reply)
@@ -20,7 +20,7 @@ macro_rules! of_the_keyspace {
     };
 }
 
-of_the_keyspace! {
+keyspace_handlers! {
     object = DEBUG_OBJECT;
     digest = DEBUG_DIGEST;
     digest_value = DEBUG_DIGEST_VALUE;
