@@ -173,7 +173,7 @@ fn report(threshold_ms: u64, all: &[(&str, Series)]) -> String {
     let slow = |name: &str| all.iter().any(|(event, _)| *event == name);
     if slow(COMMAND) || slow(FAST_COMMAND) {
         text.push_str(
-            "- SLOWLOG GET names the commands. Those that are O(N) (KEYS, FLUSHALL SYNC, DEL of many keys) can be split up.\n",
+            "- SLOWLOG GET shows the slow commands. Replace one command on many keys (KEYS, FLUSHALL SYNC, DEL) by several smaller ones.\n",
         );
     }
     if slow(FAST_COMMAND) {

@@ -294,7 +294,7 @@ fn report(breakdown: &MemoryBreakdown, connected: u64) -> String {
     if breakdown.used.saturating_sub(breakdown.startup) < LITTLE
         && breakdown.peak < 2 * breakdown.startup.max(LITTLE)
     {
-        return "There is little data here: nothing can be said about its memory.\n".to_owned();
+        return "There is too little data for a report on its memory.\n".to_owned();
     }
     if breakdown.peak > breakdown.used / 2 * 3 {
         let _ = writeln!(
@@ -317,8 +317,8 @@ fn report(breakdown: &MemoryBreakdown, connected: u64) -> String {
     if each > LARGE_BUFFERS {
         let _ = writeln!(
             text,
-            "- {connected} clients hold {} of unread replies and incomplete commands. CLIENT LIST tells which (qbuf, omem); \
-             client-output-buffer-limit bounds it.",
+            "- {connected} clients hold {} of unread replies and incomplete commands. CLIENT LIST shows the bytes of each client \
+             (qbuf, omem). The directive client-output-buffer-limit limits the replies.",
             human(breakdown.clients)
         );
     }
@@ -327,7 +327,7 @@ fn report(breakdown: &MemoryBreakdown, connected: u64) -> String {
         if *keys > 0 && room > 100_000 && room > keys * 3 {
             let _ = writeln!(
                 text,
-                "- db{db} has {keys} keys in room for {room}. DEBUG RELOAD or a restart packs them.",
+                "- db{db} has {keys} keys in room for {room}. DEBUG RELOAD or a restart frees the unused room.",
             );
         }
     }
@@ -424,7 +424,7 @@ mod tests {
         assert!(text.contains("1000 keys in room for 1048576"), "{text}");
         breakdown.used = 12 << 20;
         breakdown.peak = breakdown.used;
-        assert!(report(&breakdown, 2).starts_with("There is little data"));
+        assert!(report(&breakdown, 2).starts_with("There is too little data"));
         assert!(breakdown.overhead() <= breakdown.used);
     }
 }
