@@ -46,8 +46,8 @@ fn main() -> ExitCode {
         }
         _ => {}
     }
-    // As in Redis, because huge pages keep freed memory resident. The call fails only on kernels
-    // without huge pages.
+    // Like Redis, the server uses no huge pages, because they keep freed memory resident. The call
+    // fails only on kernels without huge pages.
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::disable_transparent_huge_pages(true);
     allocator::configure();

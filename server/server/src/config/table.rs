@@ -308,7 +308,7 @@ mod tests {
     fn every_name_is_unique_and_lower_case() {
         let mut seen = HashSet::new();
         for name in DIRECTIVES.iter().flat_map(Directive::names) {
-            assert!(seen.insert(name), "{name} stands twice");
+            assert!(seen.insert(name), "{name} appears twice");
             assert_eq!(name, name.to_ascii_lowercase());
             assert!(!IGNORED.contains(&name));
         }

@@ -1,4 +1,5 @@
-//! A loop's part in returning memory to the system. See [`crate::reclaim::rounds`].
+//! A loop's part in *rounds*, which return the allocator's free pages to the system. See
+//! [`crate::reclaim::rounds`].
 
 use crate::event_loop::{EventLoop, LoopTimer};
 use crate::memory::reclaim::{DELAY_MS, Share};
@@ -15,8 +16,8 @@ impl EventLoop {
         }
     }
 
-    /// Begins a round. If another round is in progress, tries again later, because that round may
-    /// miss bytes that were freed here.
+    /// Begins a round. If another round is in progress, tries again after [`DELAY_MS`], because the
+    /// other round may miss bytes that this loop has freed.
     pub(crate) fn begin_round(&mut self) {
         self.freed.round_timer = None;
         if !rounds::begin_round(&self.shared) {
