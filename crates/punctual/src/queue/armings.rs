@@ -4,7 +4,7 @@
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
-/// No timer gets this sequence or a later one: the queue renumbers all timers before.
+/// When the counter reaches this sequence, the queue renumbers all timers. So no timer gets it.
 const SEQUENCE_LIMIT: NonZeroU32 = NonZeroU32::MAX;
 
 /// An arming: deadline, sequence and the timer's index, from the upper to the lower bits of one

@@ -188,15 +188,15 @@ fn the_memory_of_many_timers_is_freed_while_a_few_stay() {
         wheel.remove(key);
     });
     let last = wheel.insert(70_000, 0);
-    let mut looks = 0;
+    let mut polls = 0;
     while wheel.has_memory_to_free() {
         assert_eq!(wheel.pop_due(0), None);
-        looks += 1;
-        if looks % 100 == 0 {
+        polls += 1;
+        if polls % 100 == 0 {
             wheel.check();
         }
     }
-    assert!(looks < 1_000, "{looks} looks");
+    assert!(polls < 1_000, "{polls} polls");
     assert!(wheel.memory() < full / 20, "{} bytes", wheel.memory());
     assert!(wheel.is_few);
     assert_eq!(wheel.remove(last), Some(0));

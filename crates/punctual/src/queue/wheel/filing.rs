@@ -136,8 +136,8 @@ impl<T> Wheel<T> {
         if self.arming_counter.must_renumber() {
             self.renumber();
         }
-        // Undecided timers were armed earlier, so their entries come first. This timer may be
-        // undecided too, and must be filed under its old deadline before that changes.
+        // Undecided timers were armed earlier, so their entries come first. This timer may also be
+        // undecided; then it must be filed before its deadline changes.
         self.file_undecided();
         if let Some((timer, filed)) = self.records.get_mut_with_kept(key) {
             timer.sequence = self.arming_counter.next();
