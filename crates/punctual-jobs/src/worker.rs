@@ -234,8 +234,8 @@ where
         command
     }
 
-    /// Ends the JOB TAKE that waits for `reply`, and returns the reply, or `None` if no reply comes
-    /// within the grace period or within `BLOCK`, whichever is longer.
+    /// Ends the JOB TAKE to which `reply` is the reply, and returns the reply. Returns `None` if no
+    /// reply comes within the grace period or within `BLOCK`, whichever is longer.
     async fn unblock<R>(
         &self,
         runner: &JobRunner,
