@@ -116,8 +116,8 @@ pub(crate) fn operation(server: &Server, keys: u64, of: Operation) -> Result<Fig
     Ok(figures)
 }
 
-/// Runs `bench snapshot` and prints the report: measures BGSAVE, and then starts of each server
-/// with the file that the reference server has written.
+/// Runs `bench snapshot` and prints the report. Measures BGSAVE on each server, and then how long
+/// each server takes to load the snapshot that the last server other than Punctual has written.
 pub(crate) fn snapshot(common: &Common, programs: &[Program], report: &mut Report) -> Result<()> {
     let keys = common.keys(500_000, 5_000_000);
     let title = format!(

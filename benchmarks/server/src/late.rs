@@ -85,13 +85,13 @@ impl Late {
     /// Returns points: a lateness in ms, and the percentage of the expected events that arrived
     /// within it.
     pub(crate) fn distribution(&self) -> Vec<Point> {
-        let mut come = 0;
+        let mut arrived = 0;
         let steps = self.micros.iter_recorded();
         steps
             .map(|step| {
-                come += step.count_since_last_iteration();
+                arrived += step.count_since_last_iteration();
                 let late = step.value_iterated_to() as f64 / 1e3;
-                (late, 100.0 * come as f64 / self.expected as f64)
+                (late, 100.0 * arrived as f64 / self.expected as f64)
             })
             .collect()
     }

@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_parts_are_told() {
+    fn unknown_parts_are_refused() {
         let cli = Cli::try_parse_from(["b", "streams", "--tests", "lease"]).unwrap();
         let parts = |known| cli.command.common().parts(known);
         assert_eq!(parts(&["groups", "lease"]).unwrap(), ["lease"]);

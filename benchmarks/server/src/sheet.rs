@@ -164,7 +164,7 @@ impl Sheet {
         }
         let mut names: Vec<&str> = Vec::new();
         let measured = runs.iter().flatten().flat_map(Figures::names);
-        // A bar without a figure is a row too, with the verdict MISS.
+        // A bar whose figure was not measured gets a row too.
         for name in measured.chain(bars.iter().map(|(name, _)| *name)) {
             if !names.contains(&name) {
                 names.push(name);

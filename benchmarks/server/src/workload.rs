@@ -157,7 +157,7 @@ pub(crate) const WORKLOADS: &[Workload] = &[
 pub(crate) fn help() -> String {
     let names: Vec<&str> = WORKLOADS.iter().map(|workload| workload.name).collect();
     format!(
-        "Commands in flight on each connection\n\nCommands for --tests: {}; `all` for all of them but lindex_10m, which takes minutes. \
+        "Commands in flight on each connection\n\nCommands for --tests: {}; `all` for all of them except lindex_10m, which takes minutes. \
          A command that a server does not know has no figures.",
         names.join(", ")
     )
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_unique_and_unknown_ones_told() {
+    fn names_are_unique_and_unknown_names_refused() {
         for (at, workload) in WORKLOADS.iter().enumerate() {
             assert!(
                 WORKLOADS[..at]

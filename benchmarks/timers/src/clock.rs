@@ -18,7 +18,8 @@ pub struct Pace {
     /// Maximum duration of a batch. A batch that takes longer is cut short: its figure is the cost
     /// of the completed operations.
     pub cut_after: Duration,
-    /// Maximum duration of the preparation of a round. After that, the round is cancelled.
+    /// Maximum CPU time of the preparation of a round; after that, the round is cancelled. If a
+    /// whole round takes longer, the contender runs no further rounds.
     pub patience: Duration,
 }
 

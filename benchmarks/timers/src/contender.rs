@@ -16,10 +16,10 @@ use crate::workload::Workload;
 pub enum Role {
     /// One of Punctual's queues.
     Ours,
-    /// A queue of another library.
+    /// A queue of another library or design.
     Peer,
     /// A peer without a queue, which scans all connections for the next deadline. It takes part
-    /// only in workloads that need the next deadline in each turn.
+    /// only in the workloads `connections`, `drain`, `quic` and `quic-on`.
     Scan,
     /// Not a queue: it only accesses the memory that any queue needs, and so shows the cost of the
     /// benchmark itself.

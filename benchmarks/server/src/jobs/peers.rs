@@ -1,10 +1,10 @@
 //! `bench jobs --tests peers`: job queues of other projects on redis-server, and Punctual's own
 //! clients, with their usual settings.
 //!
-//! Each peer has two programs: one adds jobs, the other one is a worker that runs ten jobs at a
-//! time (Celery, by default, runs one process for each core). Each handler of a job appends its
-//! lateness to a file. The number of lines in the file shows when all jobs are done. Each
-//! measurement starts a new server without persistence.
+//! A peer is a program with two modes. In the mode `produce` it adds jobs. In the mode `work` it is
+//! a worker that runs ten jobs at a time (Celery, by default, runs one process for each core). The
+//! handler of a job appends the lateness of the job to a file. The number of lines in the file
+//! shows when all jobs are done. Each measurement starts a new server without persistence.
 //!
 //! The source of the programs is compiled into this binary; `scripts/setup job-peers` installs
 //! their packages.
@@ -85,7 +85,7 @@ const SCRIPTS: [Script; 4] = [
     },
 ];
 
-/// A job queue, and the command line of its programs.
+/// A job queue, and the command line of its program.
 struct Peer {
     name: String,
     on_punctual: bool,
