@@ -146,7 +146,7 @@ impl Interpreter {
         // Redis also runs a step of the collector after every 50 scripts.
         const RUNS_A_STEP: u32 = 50;
         if self.state.is_half_full() {
-            // Lua itself would collect when its memory has doubled, which is beyond the limit.
+            // Lua itself would collect only when its memory has doubled, which the limit prevents.
             self.state.collect();
         } else if self.runs.is_multiple_of(RUNS_A_STEP) {
             self.state.collect_step();
