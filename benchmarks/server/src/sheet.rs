@@ -1,4 +1,6 @@
-//! The common part of all benchmarks: rounds, medians and ratios, bars and verdicts.
+//! The common part of all benchmarks: rounds, medians and ratios, bars (limits for figures) and
+//! verdicts. In a *round*, each column is measured once. A *case* is one workload, such as
+//! `SET P=16`.
 //!
 //! A benchmark has a list of columns (usually servers), a function that measures one column once,
 //! and bars. The function returns figures by name. The unit at the end of a name (`GET p99, ms`)

@@ -8,8 +8,8 @@ use core::num::NonZeroU32;
 const SEQUENCE_LIMIT: NonZeroU32 = NonZeroU32::MAX;
 
 /// An arming: deadline, sequence and the timer's index, from the upper to the lower bits of one
-/// number. One comparison orders two armings, and no two armings are equal. (A struct would be
-/// written field by field and then copied as a whole, which stalls the processor.)
+/// number. One comparison orders two armings, and no two armings are equal. (The processor stalls
+/// when a struct is written field by field and then read as a whole.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Arming(u128);
 

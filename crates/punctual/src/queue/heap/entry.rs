@@ -15,7 +15,7 @@ pub trait Entry {
     fn set_sequence(&mut self, sequence: NonZeroU32);
 }
 
-/// An entry whose comparisons cannot fail.
+/// An entry whose comparisons cannot fail, unlike the entries of the bindings' heaps (`placed`).
 ///
 /// To sift an entry that is `Copy`, the heap holds a copy of it and shifts other entries into the
 /// gap, with one assignment per level. Safe code cannot leave a gap of entries that are not `Copy`;

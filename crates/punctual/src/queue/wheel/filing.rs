@@ -121,7 +121,7 @@ impl<T> Wheel<T> {
             self.file(deadline, index, filed);
         } else if deadline == u64::MAX - 1 {
             // The record's entry may have served a timer due at `u64::MAX`, and the raw wheel may
-            // have moved it to that tick.
+            // have moved the entry to that tick.
             self.file(deadline - 1, index, filed);
         } else {
             self.raw.mark_unordered(filed.tick());

@@ -1,4 +1,4 @@
-//! Frees the memory of a raw wheel. It frees much memory in pieces, so that no call takes long.
+//! Frees the memory of a raw wheel, in pieces, so that no call takes long.
 
 use super::chunk::{Pool, Slot};
 use super::level::Level;
