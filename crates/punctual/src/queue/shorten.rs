@@ -6,8 +6,7 @@ use core::mem::size_of;
 /// How the allocator shrinks a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ShrinkMode {
-    /// The allocator shrinks the block in place, or no call of [`shorten`] has seen it copy one
-    /// yet.
+    /// The allocator shrinks blocks in place, as far as calls of [`shorten`] have seen.
     InPlace,
     /// The allocator copies the remaining elements to another block. To copy them for each freed
     /// piece takes longer than to free the array at once.

@@ -413,7 +413,7 @@ impl<Q: Subject> Model<Q> {
         while self.pop() {}
     }
 
-    /// Makes one bounded call. Returns true if no timer is due any more.
+    /// Calls `poll_due` once with this budget. Returns true if no timer is due any more.
     pub fn poll(&mut self, budget: usize) -> bool {
         let mut left = budget;
         match self.queue.poll_due(self.now, &mut left) {

@@ -205,7 +205,7 @@ impl<E: Sifted, T, const D: usize> TrackedHeap<E, T, D> {
         }
     }
 
-    /// Replaces a timer's entry and returns the old one. O(log n).
+    /// Replaces a timer's entry and returns the old entry. O(log n).
     #[inline]
     pub(in crate::queue) fn reset(
         &mut self,
@@ -255,8 +255,8 @@ impl<E: Sifted, T, const D: usize> TrackedHeap<E, T, D> {
         Some((timer.key(index), entry, timer.value))
     }
 
-    /// Removes the first timer and adds another one. O(log n), with half the work of doing one
-    /// after the other.
+    /// Removes the first timer and adds another timer. O(log n), with half the work of a pop and an
+    /// insertion.
     #[inline]
     pub(in crate::queue) fn pop_insert(
         &mut self,

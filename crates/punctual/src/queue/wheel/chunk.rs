@@ -151,8 +151,8 @@ impl Pool {
         &mut self.segments[id as usize / SEGMENT][id as usize % SEGMENT]
     }
 
-    /// Returns the chunks of a slot, in order. Prefetches the next chunk while the caller visits
-    /// one.
+    /// Returns the chunks of a slot, in order. Prefetches the next chunk while the caller visits a
+    /// chunk.
     #[inline]
     pub(super) fn chunks(&self, slot: Slot) -> impl Iterator<Item = &Chunk> {
         let mut id = slot.head;

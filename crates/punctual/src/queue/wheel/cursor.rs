@@ -55,7 +55,7 @@ impl RawWheel {
         let home = level_of((self.cursor ^ to) | 1);
         let (mut joined, mut unordered) = (Slot::EMPTY, false);
         // Starts with the lowest level: entries that moved down from a pending slot were armed
-        // before the entries that are still in it.
+        // before the entries that are still in the pending slot.
         for level in &mut self.levels[..home] {
             while level.occupied != 0 {
                 let slot = level.occupied.trailing_zeros() as usize;

@@ -2,8 +2,8 @@
 //! fields:
 //!
 //! - `first` is an entry whose deadline is a lower bound of the deadlines of all live timers and of
-//!   the ticks of all spare entries, except the held entry's. If its timer still has that deadline,
-//!   it is the earliest of them.
+//!   the ticks of all spare entries, except the held entry's. If the timer of `first` still has
+//!   that deadline, it is the earliest timer.
 //! - `held` is an entry that is due before all others and is in no slot and not in the front, if
 //!   there is such an entry. So a timer that is armed as the earliest and cancelled soon is never
 //!   filed, and `first` still has the next deadline after the cancel. The entry stays held when its

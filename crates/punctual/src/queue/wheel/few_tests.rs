@@ -133,8 +133,9 @@ fn equal_deadlines_keep_their_order() {
     assert_eq!(values, first.into_iter().chain(24..34).collect::<Vec<_>>());
 }
 
-/// The cache of the earliest deadline names a record. Of two timers with this deadline, one is
-/// armed again for the same tick, by a reset or by a removal and an insertion, and so comes second.
+/// One of two timers with the earliest deadline is armed again for the same tick, by a reset or by
+/// a removal and an insertion. Then the other timer fires first, even if the cache has the index of
+/// the timer that was armed again.
 #[test]
 fn the_first_of_equal_deadlines_is_the_one_armed_first() {
     let mut wheel = Wheel::new();

@@ -105,8 +105,8 @@ impl<T> Wheel<T> {
             self.note_early(deadline, index);
             return key;
         }
-        // Excludes the last tick. An entry for it is filed under the tick before, so the entries in
-        // its slot may be out of order.
+        // Excludes the last tick, `u64::MAX`: its entries are filed under the tick before, so the
+        // entries in that slot may be out of order.
         let is_covered = deadline > filed.tick() && deadline != u64::MAX;
         if is_covered || self.file_if_earlier(deadline, index, filed) {
             return key;

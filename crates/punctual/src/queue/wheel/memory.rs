@@ -36,7 +36,8 @@ impl RawWheel {
         self.has_memory_to_free = true;
     }
 
-    /// Frees memory when most of it is unused.
+    /// Packs the entries if most chunks are unused; otherwise frees a piece of the leftovers. Also
+    /// trims the front.
     #[inline]
     pub(super) fn trim(&mut self) {
         if self.pool.is_sparse() {
