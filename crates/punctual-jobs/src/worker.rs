@@ -1,9 +1,9 @@
 //! The worker, which takes jobs from the server and runs their handlers.
 //!
 //! A worker has two connections: one waits in JOB TAKE, and the other sends all other commands,
-//! because the server answers no command on a connection that waits. A worker that stops does not
-//! drop the wait, because a reply on its way may lease jobs to it. Instead it ends the wait with
-//! CLIENT UNBLOCK.
+//! because the server answers no command on a connection that waits. A worker that stops still
+//! awaits the reply to JOB TAKE, because a reply on its way may lease jobs to the worker. To get
+//! the reply soon, the worker ends the wait with CLIENT UNBLOCK.
 
 use std::pin::pin;
 use std::sync::Arc;
