@@ -102,7 +102,7 @@ fn peer_paths(name: &str) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Returns jemalloc's library, if it is installed. Valkey is started with it.
+/// Returns the path of jemalloc's library, if it is installed. Valkey then uses this allocator.
 fn jemalloc() -> Option<PathBuf> {
     let folders = [
         "/usr/lib/x86_64-linux-gnu",

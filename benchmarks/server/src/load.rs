@@ -341,7 +341,7 @@ impl Connection {
         }
     }
 
-    /// Counts complete replies, and keeps the bytes of an incomplete one.
+    /// Counts complete replies, and keeps the bytes of an incomplete reply.
     fn count_replies(
         &mut self,
         received: &[u8],

@@ -58,8 +58,8 @@ pub(crate) struct Column {
     pub(crate) product: String,
     /// True if the bars apply to the column.
     pub(crate) ours: bool,
-    /// The columns to which ratios are computed. A bar of ratios must hold against each of them,
-    /// and so against the best.
+    /// The columns by whose figures this column's figures are divided. A bar of ratios must hold
+    /// for each of these columns, and so for the best.
     pub(crate) bases: Vec<usize>,
 }
 

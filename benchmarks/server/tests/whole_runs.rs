@@ -137,7 +137,7 @@ fn a_closed_pipe_causes_no_panic() {
         assert!(!complaints.contains("panicked"), "{line}: {complaints}");
         assert_eq!(output.status.code(), Some(code), "{line}: {complaints}");
     }
-    // Standard error is closed as well.
+    // Standard error is closed.
     for line in ["nosuch", "expiry --url nosuch"] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);

@@ -44,7 +44,7 @@ pub trait Contender: Default + 'static {
     fn arm(&mut self, deadline: u64, payload: u64) -> Self::Handle;
     /// Cancels a timer. Returns whether it was armed.
     fn cancel(&mut self, handle: Self::Handle) -> bool;
-    /// Changes the deadline of an armed timer. Some peers cancel it and arm another one.
+    /// Changes the deadline of an armed timer. Some peers cancel the timer and arm another.
     fn rearm(&mut self, handle: &mut Self::Handle, deadline: u64);
     /// Fires all timers due at `now`, in the queue's order.
     fn fire(&mut self, now: u64, out: &mut impl FnMut(u64));

@@ -65,7 +65,8 @@ fn setup(threads: usize) -> Setup {
     }
 }
 
-/// A workload with its bars: a number of threads, another contender, and the maximum ratio to it.
+/// A workload with its bars. A bar is a number of threads, another contender, and the maximum ratio
+/// of Punctual's figure to the figure of that contender.
 struct Study {
     name: &'static str,
     title: &'static str,
