@@ -122,8 +122,8 @@ impl Interpreter {
         self.finish(0, call, host, reply)
     }
 
-    /// Calls the function below its `arguments` on the stack, writes its result to `reply`, and
-    /// collects garbage from time to time.
+    /// Calls the function that is on the stack below its `arguments` values, writes its result to
+    /// `reply`, and collects garbage from time to time.
     pub(crate) fn finish(
         &mut self,
         arguments: i32,
