@@ -26,7 +26,8 @@ const POLL: Duration = Duration::from_millis(20);
 /// Bytes of a MiB.
 pub(crate) const MIB: f64 = 1_048_576.0;
 
-/// Measures an operation on a server with `keys` keys, with SETs meanwhile if `writes` is true.
+/// Measures an operation on a server with `keys` keys. Sends SETs during the operation if `writes`
+/// is true.
 ///
 /// Calls `start` to begin the operation, and polls `ended` until it returns true.
 pub(crate) fn stall(

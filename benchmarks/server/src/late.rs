@@ -14,8 +14,8 @@ const PERCENTILES: [(&str, f64); 5] = [
     ("max", 100.0),
 ];
 
-/// Creates a histogram with three significant digits, from 1 ns to a day in nanoseconds. It also
-/// holds microseconds.
+/// Creates a histogram with three significant digits. The caller chooses the unit. The range is
+/// from 1 to the number of nanoseconds in a day.
 pub(crate) fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 86_400_000_000_000, 3).expect("the bounds are in order")
 }

@@ -179,7 +179,7 @@ fn pid(id: u32) -> Pid {
 }
 
 impl Server {
-    /// Returns a file in the server's directory.
+    /// Returns the path of a file in the server's directory.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.process.path(name)
     }

@@ -110,7 +110,7 @@ pub(crate) const WORKLOADS: &[Workload] = &[
     Workload { name: "hset",   command: &["HSET", "myhash", "element:{n}", "{data}"], before: Without(&["myhash"]) },
     Workload { name: "hget",   command: &["HGET", "myhash", "element:{n}"],
                before: Filled { with: &["HSET", "myhash", "element:{n}", "{data}"], each: Each::Key, without: &["myhash"] } },
-    // Updates the score of a member of a complete set.
+    // Updates the score of a member: the sorted set has all members.
     Workload { name: "zadd",   command: &["ZADD", "myzset", "{n}", "element:{n}"],
                before: Filled { with: &["ZADD", "myzset", "{n}", "element:{n}"], each: Each::Key, without: &["myzset"] } },
     Workload { name: "zrank",  command: &["ZRANK", "myzset", "element:{n}"],

@@ -14,7 +14,7 @@ static PEAK: AtomicIsize = AtomicIsize::new(0);
 pub struct Counted;
 
 /// Returns the number of bytes that glibc's malloc uses for a block: the block and a header of 8
-/// bytes, rounded up to a multiple of 16.
+/// bytes, rounded up to a multiple of 16, and at least 32.
 fn taken(size: usize) -> isize {
     (size + 8).next_multiple_of(16).max(32) as isize
 }

@@ -32,10 +32,10 @@ pub trait Contender: Default + 'static {
     const NAME: &'static str;
     /// Origin of the queue.
     const ROLE: Role = Role::Peer;
-    /// Length of a tick in microseconds, which is the maximum lateness. 1 for exact queues.
+    /// Length of a tick in microseconds: 1 for exact queues. A timer is late by less than a tick.
     const TICK: u64 = 1;
     /// Maximum number of timers with which the queue is measured, because it is too slow with more.
-    /// Tables name this limit.
+    /// Tables note the numbers of timers that were not measured.
     const MAX_TIMERS: usize = usize::MAX;
     /// A handle to a timer, which the caller stores.
     type Handle: Copy;
@@ -46,7 +46,7 @@ pub trait Contender: Default + 'static {
     fn cancel(&mut self, handle: Self::Handle) -> bool;
     /// Changes the deadline of an armed timer. Some peers cancel the timer and arm another.
     fn rearm(&mut self, handle: &mut Self::Handle, deadline: u64);
-    /// Fires all timers due at `now`, in the queue's order.
+    /// Fires all timers due at `now`, in the queue's order: calls `out` with each payload.
     fn fire(&mut self, now: u64, out: &mut impl FnMut(u64));
     /// Returns the earliest deadline, rounded up to a tick.
     fn next_deadline(&mut self) -> Option<u64>;

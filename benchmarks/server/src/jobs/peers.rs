@@ -105,7 +105,7 @@ pub(super) fn run(options: &JobsOptions, programs: &[Program], report: &mut Repo
     );
     let folder = temporary_directory()?;
     let mut peers = peers(&options.packages, folder.path())?;
-    // A peer without Punctual runs on the first other server.
+    // A peer without Punctual runs on the first server that is not Punctual.
     peers.retain(|peer| {
         programs
             .iter()
@@ -135,7 +135,7 @@ pub(super) fn run(options: &JobsOptions, programs: &[Program], report: &mut Repo
             return raw(&server, jobs, spread);
         }
         match measure(peer, &server, jobs, spread, folder.path()) {
-            // The failure of one peer does not end the measurement of the others.
+            // The failure of one peer does not end the measurement of the other peers.
             Err(Error::Invalid(reason)) => {
                 say!("{reason}");
                 Ok(Figures::default())
@@ -279,8 +279,8 @@ impl Peer {
     }
 }
 
-/// Waits until the file has `lines` lines, or until no line was added for [`PATIENCE`]. Returns the
-/// numbers in the lines.
+/// Waits until the file has `lines` lines, or until no line was added for [`PATIENCE`] after the
+/// Unix time `until_ms`. Returns the numbers in the lines.
 fn wait_for(out: &Path, lines: usize, until_ms: u64) -> Vec<u64> {
     let mut seen = (0, Instant::now());
     loop {
