@@ -44,7 +44,7 @@ struct State<J> {
 /// A worker's local queue, and the condition variable that wakes it.
 pub(super) struct Worker<J> {
     local: Mutex<LocalQueue<J>>,
-    /// The worker waits on it with the pool's lock.
+    /// The worker waits on this condition variable with the pool's lock.
     wakeup: Condvar,
 }
 
