@@ -59,9 +59,10 @@ impl<'o> Reply<'o> {
     /// Returns a writer that appends to `out`, which follows the bytes in `chunks`. Before a long
     /// `out` would have to grow, the writer moves it to `chunks` instead of copying it.
     ///
-    /// Once the output is longer than `max` bytes, the writer drops the bytes that do not fit, and
-    /// [`Chunks::take_cut`] returns true. The limit is checked when a buffer is full, so the output
-    /// may exceed it by about a buffer.
+    /// The limit `max` is checked when a long `out` is full. If the output is then longer than
+    /// `max` bytes, the writer discards the contents of `out`, and [`Chunks::take_cut`] returns
+    /// true. So the output may exceed the limit by about a buffer. Without `chunks` there is no
+    /// limit.
     ///
     /// ```
     /// use punctual_resp::{Chunks, Protocol, Reply};
@@ -342,7 +343,7 @@ impl<'o> Reply<'o> {
 
     /// Writes a value. Types that RESP2 lacks are converted as Redis converts them: a map to an
     /// array of its keys and values, a double or verbatim text to a bulk string, a boolean to 1 or
-    /// 0. O(bytes).
+    /// 0. **O(bytes)**.
     ///
     /// ```
     /// use punctual_resp::{Protocol, Reply, Value};
