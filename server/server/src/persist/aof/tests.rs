@@ -219,6 +219,7 @@ impl Client {
         self.reply().expect("the connection is open")
     }
 
+    /// Returns whether a line of INFO begins with `field`.
     fn info(&mut self, field: &str) -> bool {
         let info = self.ask("INFO everything");
         info.lines().any(|line| line.starts_with(field))
