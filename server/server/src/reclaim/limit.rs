@@ -120,7 +120,7 @@ pub(crate) fn enforce(
         return Fit::Fits;
     }
     let began = clock.raw();
-    let most_us = memory.step_us.load(Ordering::Relaxed);
+    let step_us = memory.step_us.load(Ordering::Relaxed);
     let elapsed_us = || clock.delta_as_nanos(began, clock.raw()) / 1_000;
     let fit = loop {
         let mut pages = 0;
@@ -132,7 +132,7 @@ pub(crate) fn enforce(
             break Fit::Fits;
         }
         if pages > 0 {
-            if elapsed_us() >= most_us {
+            if elapsed_us() >= step_us {
                 break Fit::Unfinished;
             }
             continue;
@@ -160,7 +160,7 @@ pub(crate) fn enforce(
             let freed = (before - own())
                 + (evicted * RECORD) as i64
                 + (turn.discarded.evicted_bytes() - discarded) as i64;
-            late = evicted > 0 && evicted % EVICTIONS_PER_CHECK == 0 && elapsed_us() >= most_us;
+            late = evicted > 0 && evicted % EVICTIONS_PER_CHECK == 0 && elapsed_us() >= step_us;
             evicted += 1;
             freed >= excess + slack || late || evicted > 4 * EVICTIONS_PER_CHECK
         };

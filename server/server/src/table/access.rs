@@ -160,7 +160,7 @@ mod tests {
     use crate::command::table;
 
     #[test]
-    fn every_command_with_keys_says_what_it_does_to_them() {
+    fn every_command_with_keys_has_access_words() {
         for entry in table().all() {
             let keyless = matches!(entry.row.keys, Keys::None);
             assert_eq!(keyless, entry.row.access.is_empty(), "{}", entry.name);

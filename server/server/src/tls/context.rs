@@ -228,7 +228,7 @@ fn certified_key(
             loaded.map_err(|e| bad_key(e.to_string()))
         })?;
     let certified = CertifiedKey::new(chain, key);
-    // rustls cannot parse every certificate, but the peers may still accept it.
+    // Peers may accept a certificate that rustls cannot parse, so only a mismatch is an error.
     match certified.keys_match() {
         Err(rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => {
             Err(bad_key("key values mismatch".to_owned()))

@@ -12,7 +12,7 @@ pub mod system;
 
 use std::fmt;
 use std::io;
-/// A thread of [`World::spawn`].
+/// Handle of a thread that [`World::spawn`] has started.
 pub(crate) use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
