@@ -5,8 +5,8 @@
 //! - No byte is scanned twice: a call that runs out of bytes stores where it stopped (`pos`,
 //!   `scanned`, `bulk_end`) and the spans found so far.
 //! - Only the CR after a header is checked. The byte after the CR, and the two bytes after a bulk,
-//!   are skipped without a check, as in Redis. After a wrong length, the next header is an error,
-//!   the same error as in Redis.
+//!   are skipped without a check, as in Redis. A wrong length shows up when the next header is
+//!   read, with the same error as in Redis.
 //! - Memory is proportional to the bytes received, not to the lengths that headers announce.
 
 mod inline;
