@@ -91,8 +91,8 @@ pub(super) async fn state(shared: &Shared, links: &Links, may_act: bool) -> Resu
     let figures = links.figures().await?;
     let number = |field| figures.number(field).unwrap_or_default();
     let late = lateness(shared);
-    // Eight buckets for each doubling of the lateness, so a percentile that the page computes from
-    // the difference of two answers is at most 9 % too high.
+    // Eight buckets for each doubling of the lateness are enough for the percentiles that the page
+    // computes from the difference of two answers.
     let mut buckets: Vec<(u64, u64)> = Vec::new();
     for step in late.iter_recorded() {
         let top = (2_f64)

@@ -1,9 +1,9 @@
 //! Requests of the HTTP thread to the event loops. The thread requests INFO's figures with a
-//! message to a loop's mailbox. It reads keys over a connection, as a client does.
+//! message to a loop's mailbox. It runs other commands over a connection, as a client does.
 //!
 //! A connection is a pair of sockets, and an event loop serves the other end. Each HTTP request
-//! that reads keys opens its own connection. So no selected database or unread reply is left from
-//! an earlier request.
+//! that runs commands opens its own connection. So no selected database or unread reply is left
+//! from an earlier request.
 
 use std::io;
 use std::os::fd::AsRawFd as _;

@@ -115,8 +115,8 @@ impl Metrics {
     }
 }
 
-/// Returns the name of a field's metric. If the field declares no name, this is the name that
-/// redis_exporter derives from the field.
+/// Returns the name of a field's metric. If the field declares no name, the name is derived from
+/// the field's name in the style of redis_exporter.
 fn name_of(field: &Field) -> String {
     let name = field.name;
     let metric = match (field.metric, field.kind) {

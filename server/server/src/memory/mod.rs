@@ -41,7 +41,8 @@ pub(crate) struct Memory {
     pub(crate) replica_ignores: AtomicBool,
     /// Bytes of evicted values that the worker has yet to drop.
     pub(crate) dropping: AtomicU64,
-    /// Bytes of the invalidations that the current turns of all loops have sent.
+    /// Bytes of the messages that the current turns of all loops have sent to invalidate
+    /// client-side caches.
     pub(crate) invalidations: AtomicU64,
     /// Unix time in µs since which the memory has been above the limit; 0 if it is not above.
     over_since_us: AtomicU64,

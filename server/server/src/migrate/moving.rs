@@ -143,7 +143,8 @@ impl Migration {
     }
 
     /// Ends a transfer: deletes the keys that were moved, and packs again the keys that have
-    /// changed meanwhile. With `is_replica` the server has become a replica and keeps the keys.
+    /// changed meanwhile. After [`TRIES`] transfers, sends these keys at once, with their shards
+    /// locked. With `is_replica` the server has become a replica and keeps the keys.
     pub(crate) fn settle(self, turn: &mut Turn, clock: &ServerClock, is_replica: bool) -> Next {
         if self.copy {
             return Next::Done(self.result());

@@ -84,7 +84,8 @@ pub(crate) struct Dial {
 }
 
 impl Dial {
-    /// Begins to connect to the first reachable address. Registers the socket with `token`.
+    /// Begins to connect to the first address for which the system can start a connection.
+    /// Registers the socket with `token`.
     ///
     /// # Errors
     /// Returns the last error if no connection can be started.

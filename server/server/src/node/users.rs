@@ -30,6 +30,7 @@ impl Session {
         // The version is read first, so that a later change is noticed at the next refresh.
         self.users_version = users.version();
         let mine = &self.user.identity;
+        // The server's internal user has the id 0 and does not change.
         if mine.id == 0 {
             return;
         }
