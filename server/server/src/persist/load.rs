@@ -40,7 +40,7 @@ pub(super) const BLOCK_BYTES: usize = 256 << 10;
 const RECORDS_PER_PAUSE: u64 = 512;
 /// File size above which the log shows the progress of a load.
 const PROGRESS_MIN_BYTES: u64 = 64 << 20;
-/// Minimum size of a record: a type, a key and a value.
+/// Assumed minimum size of a record in bytes: a type, a key and a value.
 const RECORD_MIN_BYTES: u64 = 5;
 /// Maximum number of keys without elements that the log lists.
 const EMPTY_LISTED_MAX: u64 = 10;

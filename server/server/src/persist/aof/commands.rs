@@ -14,7 +14,7 @@ use punctual_resp::{Args, OwnedArgs};
 const SEARCHED_MAX: usize = 64 << 20;
 /// Maximum number of digits of a length.
 const DIGITS_MAX: usize = 10;
-/// Maximum length of a line that begins with `#`.
+/// Maximum length in bytes of a line that begins with `#`.
 const NOTE_MAX: usize = 64 << 10;
 
 /// Next part of the file.

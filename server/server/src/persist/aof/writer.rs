@@ -118,7 +118,7 @@ pub(super) struct Writer {
     /// The thread `punctual-aof`; the others are helpers.
     pub(super) first: Option<Thread>,
     /// Length of the file at its last successful sync. The whole length while no durability is
-    /// promised: with `appendfsync no`, and while a rewrite postpones syncs.
+    /// promised: with `appendfsync no`, and while a save or rewrite postpones syncs.
     good_bytes: u64,
     /// Writes after `good_bytes`.
     kept: VecDeque<Written>,

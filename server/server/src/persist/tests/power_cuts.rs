@@ -231,7 +231,7 @@ impl Cuts<'_> {
     }
 
     /// Writes to a server that has started after a cut, cuts the power again, and checks that the
-    /// next server finds the same state with these writes.
+    /// next server finds the same state, with at least the acknowledged ones of these writes.
     fn again(&mut self, server: Server, recorder: &Recorder, state: State, to: &Path, cut: &str) {
         let mut client = Wire::to(server.port());
         for n in 1..=3 {
