@@ -59,8 +59,8 @@ impl Needs {
                 Group::Bitmap => Self::BitField,
                 _ => Self::Set,
             },
-            // No row should lack its access words, and a test checks that; such a row would need
-            // all permissions.
+            // A test checks that no row with keys lacks its access words. A command with such a row
+            // would need all permissions.
             (_, []) => Self::Same(Need {
                 read: true,
                 write: true,

@@ -25,7 +25,8 @@ use crate::tls::sessions::Sessions;
 use crate::tls::trust::ChainOnly;
 use crate::world::World;
 
-/// Error of a TLS configuration. `Display` is Redis's log line.
+/// Error of a TLS configuration. `Display` is the log line, as Redis words it if Redis has the
+/// error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
