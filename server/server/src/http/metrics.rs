@@ -2,8 +2,8 @@
 //!
 //! A metric whose name begins with `redis_` means the same as in redis_exporter. A name that begins
 //! with `punctual_` is a metric that Redis does not have. Metrics that are whole fields of INFO are
-//! declared with the fields, in `command/info.rs`. If the asked loop sends no figures, `redis_up`
-//! is 0, and only the statistics follow, which need no loop.
+//! declared with the fields, in `command/info.rs`. If the request for INFO's figures fails,
+//! `redis_up` is 0, and only the statistics follow, which any thread may read.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
