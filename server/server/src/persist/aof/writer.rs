@@ -37,8 +37,8 @@ const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 const RETRY: Duration = Duration::from_secs(1);
 /// Minimum time between two log lines about failures.
 const LOG_INTERVAL: Duration = Duration::from_secs(30);
-/// Maximum capacity in bytes of a buffer that is kept for a later write. The memory of a kept
-/// buffer is already mapped.
+/// Maximum capacity in bytes of a buffer that is kept for a later write. Its memory is already
+/// mapped, so the later write causes no page faults.
 const BUFFER_KEPT: usize = 4 << 20;
 /// Maximum total capacity in bytes of all buffers that are kept for reuse.
 const BUFFERS_KEPT: usize = 32 << 20;
