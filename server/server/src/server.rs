@@ -133,7 +133,7 @@ impl Builder {
         self
     }
 
-    /// Sets the functions that return freed memory to the system. The server calls them about a
+    /// Sets the functions that return freed memory to the system. The server returns memory about a
     /// second after much memory has been freed.
     #[must_use]
     pub fn reclaim(mut self, reclaim: Reclaim) -> Self {
@@ -310,7 +310,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Returns a builder with Redis's defaults.
+    /// Returns a builder of a server with the default configuration, but without automatic
+    /// snapshots.
     pub fn builder() -> Builder {
         Builder {
             options: Vec::new(),
