@@ -147,7 +147,7 @@ impl EventLoop {
         let mailbox = &self.shared.mailboxes[self.number];
         let began = self.shared.world.stopwatch();
         while log.is_held(until) {
-            if mailbox.is_full() {
+            if mailbox.has_mail() {
                 return;
             }
             let waited = self.shared.world.since(began);
@@ -202,7 +202,7 @@ impl EventLoop {
     /// Moves messages from the mailbox to their clients' output. Orders wait for the end of the
     /// turn.
     pub(crate) fn collect_messages(&mut self) {
-        if !self.shared.mailboxes[self.number].is_full() {
+        if !self.shared.mailboxes[self.number].has_mail() {
             return;
         }
         let mut mail = std::mem::take(&mut self.inbox.mail);

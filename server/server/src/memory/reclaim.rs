@@ -2,8 +2,8 @@
 //!
 //! - A worker thread drops large objects one after the other.
 //! - A loop that has freed much memory arms a timer. When the timer fires, a round begins: every
-//!   loop collects its free pages in a bounded step, and the last loop makes the worker return the
-//!   free pages of all threads.
+//!   loop collects its own pages whose blocks other threads have freed, and the last loop makes the
+//!   worker return the free pages of all threads.
 //! - No loop blocks while the system takes memory back, except the loop that runs MEMORY PURGE.
 
 use std::collections::VecDeque;
