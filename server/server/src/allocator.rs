@@ -12,6 +12,12 @@
 
 #![allow(unsafe_code)]
 
+#[cfg(target_os = "linux")]
+mod huge_pages;
+#[cfg(not(target_os = "linux"))]
+#[path = "allocator/no_huge_pages.rs"]
+mod huge_pages;
+
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_long, c_void};
@@ -53,6 +59,8 @@ pub(crate) const RECLAIM: Reclaim = Reclaim {
     freed_bytes,
     collect,
     purge,
+    set_huge_pages: huge_pages::set_policy,
+    merge: huge_pages::merge,
     statistics,
 };
 

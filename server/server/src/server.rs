@@ -24,7 +24,7 @@ use crate::embedded::{CallError, Client, IdleClients};
 use crate::event_loop::{EventLoop, LoopLock, WAKER_TOKEN};
 use crate::http::Http;
 use crate::log::{self, Logger, Role};
-use crate::memory::reclaim::Reclaim;
+use crate::memory::reclaim::{HugePages, Reclaim};
 use crate::net::listener::{FreePorts, Listener, open_tcp};
 use crate::net::mailbox::Mailbox;
 use crate::node::Shared;
@@ -255,12 +255,12 @@ impl Builder {
 
     /// Adds the builder's parts (handlers, allocator functions, disk) to the state of a server, and
     /// shares the state.
-    fn share(&self, mut shared: Shared) -> Arc<Shared> {
+    fn share(&self, mut shared: Shared, huge_pages: HugePages) -> Arc<Shared> {
         let own = self.commands.iter();
         shared.embedder_handlers = own
             .map(|own| (own.row.name, Arc::clone(&own.handler)))
             .collect();
-        shared.reclaim = self.reclaim;
+        shared.set_allocator(self.reclaim, huge_pages);
         shared.systemd = self.systemd.clone();
         shared.is_program = self.writes_pid;
         shared.durability.disk = self.disk.clone();
@@ -375,7 +375,7 @@ impl Server {
         let mut shared = Shared::new(world, names, handlers, config, store, mailboxes, logger);
         shared.clients.users = users;
         shared.tls = tls;
-        let shared = builder.share(shared);
+        let shared = builder.share(shared, settings.huge_pages);
         let must_load = if loads {
             load::begin_start(&shared)
                 .inspect_err(|error| log::warning!(shared.logger, "{error}"))?

@@ -14,6 +14,7 @@ use crate::config::metrics::MetricsSettings;
 use crate::config::tls::TlsSettings;
 use crate::config::value::{OutputLimit, SavePoint, Value};
 use crate::log::{Level, Logger};
+use crate::memory::reclaim::HugePages;
 use crate::version;
 pub(crate) use values::Values;
 
@@ -161,6 +162,8 @@ pub struct Settings {
     pub aof_preamble: bool,
     /// Cut off the torn end of an append-only file when it is loaded.
     pub aof_load_truncated: bool,
+    /// Which memory lies in huge pages.
+    pub huge_pages: HugePages,
     /// Write a crash report to the log.
     pub crash_log: bool,
     /// Clients that may call DEBUG.
@@ -375,6 +378,7 @@ impl Settings {
             aof_timestamps: values.yes("aof-timestamp-enabled"),
             aof_preamble: values.yes("aof-use-rdb-preamble"),
             aof_load_truncated: values.yes("aof-load-truncated"),
+            huge_pages: huge_pages(&values),
             crash_log: values.yes("crash-log-enabled"),
             debug_command: values.permission("enable-debug-command"),
             module_command: values.permission("enable-module-command"),
@@ -451,6 +455,14 @@ fn supervised(values: &Values) -> Supervised {
         "systemd" => Supervised::Systemd,
         "auto" => Supervised::Auto,
         _ => Supervised::No,
+    }
+}
+
+fn huge_pages(values: &Values<'_>) -> HugePages {
+    match (values.yes("disable-thp"), values.yes("huge-pages")) {
+        (false, _) => HugePages::Kernel,
+        (true, true) => HugePages::Merged,
+        (true, false) => HugePages::Never,
     }
 }
 

@@ -2,14 +2,18 @@
 //! [`crate::reclaim::rounds`].
 
 use crate::event_loop::{EventLoop, LoopTimer};
+use crate::memory::counters;
 use crate::memory::reclaim::{DELAY_MS, Share};
 use crate::reclaim::rounds;
 
 impl EventLoop {
-    /// Arms the timer of a round if enough has been freed since the last round. Called once a turn.
+    /// Arms the timer of a round if enough has been freed, or allocated, since the last round.
+    /// Called once a turn.
     pub(crate) fn arm_round(&mut self) {
         if self.freed.round_timer.is_none()
-            && self.freed_bytes() >= rounds::round_threshold_bytes(&self.shared)
+            && (self.freed_bytes() >= rounds::round_threshold_bytes(&self.shared)
+                || counters::own() - self.freed.in_use_bytes
+                    >= rounds::growth_threshold_bytes(&self.shared))
         {
             let at = self.turn_ms.saturating_add(DELAY_MS);
             self.freed.round_timer = Some(self.timers.insert(at, LoopTimer::Round));
@@ -32,6 +36,7 @@ impl EventLoop {
             (reclaim.collect)();
         }
         self.freed.collected_bytes += self.freed_bytes();
+        self.freed.in_use_bytes = counters::own();
         if let Some(timer) = self.freed.round_timer.take() {
             self.timers.remove(timer);
         }

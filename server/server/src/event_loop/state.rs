@@ -98,6 +98,8 @@ pub(super) struct Freed {
     pub(super) reported_bytes: u64,
     /// Freed bytes that earlier rounds have returned, in total. They include the reported bytes.
     pub(super) collected_bytes: u64,
+    /// Bytes in use by this thread's counter after the last round.
+    pub(super) in_use_bytes: i64,
 }
 
 /// Watches and waiters of ended clients that are still in the keyspace.
