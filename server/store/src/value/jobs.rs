@@ -7,9 +7,9 @@
 //! - A job is in the set of its state. A waiting or ready job with an expiry time is also in
 //!   `Jobs::expiring`. `Jobs::file` and `Jobs::unfile` keep both up to date.
 //! - *The record and the current time determine a job's state.* A waiting job becomes ready at its
-//!   due time. A lease that ends makes its job wait until [`Job::due_after`]. These changes are not
+//!   due time. When a lease ends, the job waits until [`Job::due_after`]. These two changes are not
 //!   logged: a replica and a replay hold the same records, and compute the same states. The primary
-//!   logs each job that is removed by time or becomes dead.
+//!   logs each job that is removed by time, or whose last lease ends so that it becomes dead.
 //! - Each lease has a new token, so the token of a lease that has ended matches no job.
 //! - IDs and tokens come from one sequence, which is at least the time in Unix µs, so a queue that
 //!   is deleted and created again does not repeat them.
@@ -239,7 +239,8 @@ impl Jobs {
         Some(self.sets[Set::Delayed as usize].first()?.0)
     }
 
-    /// Returns whether a worker that asks for a job at `now` gets one.
+    /// Returns whether a worker that asks for a job at `now` gets one. Ignores due jobs that
+    /// [`Jobs::step`] has not yet moved to [`Set::Ready`].
     pub fn can_take(&self, now: Now) -> bool {
         self.next_ready(now).is_some()
     }

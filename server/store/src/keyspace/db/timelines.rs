@@ -15,8 +15,8 @@ use crate::value::stream::Stream;
 use crate::value::{Kind, Value};
 
 impl Db {
-    /// Returns the stream of a record without a call of the snapshot's walk. Callers may change
-    /// only the timer and the timelines, which a snapshot does not contain.
+    /// Returns the stream of a record for a change that a snapshot's walk need not see: of the
+    /// timer or the timelines, which a snapshot does not contain.
     fn stream_beside(&mut self, id: Id) -> Option<&mut Stream> {
         Stream::of_mut(&mut self.records.get_mut(id)?.value)
     }

@@ -83,7 +83,8 @@ impl Db {
         self.timers.0.spread(range, 0, counts);
     }
 
-    /// Removes a record from the set of timers or of queues, before `value` leaves it.
+    /// Removes a record from the set of timers or of queues if `value`, which the record no longer
+    /// has, is a timer or a queue of jobs.
     pub(super) fn unlist(&mut self, value: &Value, deadline: u64, id: Id) {
         match value {
             Value::Timer(_) => self.timers.remove((deadline, id)),

@@ -331,8 +331,8 @@ impl Chunk {
         self.count -= 1;
     }
 
-    /// Replaces an entry with an element. O(1) if the lengths are equal, otherwise O(bytes on the
-    /// shorter side).
+    /// Replaces an entry with an element. O(length) if the lengths are equal, otherwise the time of
+    /// [`Chunk::remove`] and [`Chunk::insert`].
     pub(super) fn replace(&mut self, entry: Range<usize>, element: Element<'_>, bytes_max: usize) {
         if entry.len() == element.entry_len() {
             let start = self.start as usize;

@@ -177,7 +177,8 @@ impl Idempotence {
             .chain([messages])
     }
 
-    /// Reads the numbers and the last word of [`Idempotence::words`].
+    /// Reads the numbers and the last word of [`Idempotence::words`]. Returns `None` if they are
+    /// malformed.
     pub(super) fn read(numbers: [u64; 4], mut messages: &[u8]) -> Option<Self> {
         let [duration_s, size_max, added, duplicates] = numbers;
         let mut read = Self {

@@ -4,7 +4,7 @@
 //! Ground rules: a group has a timeline only if it has a lease, or if a reader has claimed entries
 //! by idle time (XREADGROUP CLAIM). Every change of a pending entry passes [`Group`](super::Group),
 //! which keeps the timeline up to date. Adding the latest delivery and removing the earliest one
-//! are O(1), other changes are O(log n).
+//! are O(1). Other changes are O(log n), plus the pieces that [`Sorted`] may shift.
 //!
 //! When a lease ends, the entry stays pending at its consumer, which may still acknowledge it,
 //! until another reader takes it over. An entry on its last delivery is in `last`: when its lease
@@ -244,7 +244,7 @@ impl Timeline {
         })
     }
 
-    /// Returns the allocated bytes. O(n / 128).
+    /// Returns the allocated bytes. O(pieces of the entries).
     pub fn bytes(&self) -> usize {
         let dead_letter = self
             .lease
