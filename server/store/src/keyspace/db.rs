@@ -351,8 +351,8 @@ impl Db {
     }
 
     /// Removes a key and returns its record, which the caller moves to another database or shard.
-    /// Takes the time of [`Db::remove`]. If a snapshot's walk has begun to write the value, it first
-    /// writes all of the value: O(bytes).
+    /// Takes the time of [`Db::remove`]. If a snapshot's walk has begun to write the value, the
+    /// walk first writes all of the value: O(bytes).
     ///
     /// # Panics
     /// If the key was removed since `id` was found.

@@ -160,7 +160,8 @@ impl Tracked {
         );
     }
 
-    /// Adds a reader to a key, and the key to the table if necessary. O(length of the name).
+    /// Adds a reader to a key, and the key to the table if necessary. O(length of the name + words
+    /// of readers).
     pub(crate) fn remember(&mut self, hash: Hash, key: &[u8], reader: u32) -> Added {
         let found = self.find(hash, key);
         let keys = u64::from(found.is_none());
@@ -181,13 +182,13 @@ impl Tracked {
         Added { keys, items }
     }
 
-    /// Removes a key, and returns its readers. O(length of the name).
+    /// Removes a key, and returns its readers. O(length of the name + words of readers).
     pub(crate) fn take(&mut self, hash: Hash, key: &[u8]) -> Option<Readers> {
         let at = self.find(hash, key)?;
         Some(self.remove(at)?.1)
     }
 
-    /// Removes a random key, and returns it and its readers. O(1), on average.
+    /// Removes a random key, and returns it and its readers. O(words of readers) on average.
     pub(crate) fn take_random(&mut self, random: &mut SmallRng) -> Option<(Box<[u8]>, Readers)> {
         let at = self.entries.at_random(below(random))?;
         self.remove(at)

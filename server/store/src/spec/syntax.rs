@@ -120,9 +120,10 @@ pub struct Argument<'a> {
 /// An error in the text of a syntax.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// A group without items, or an alternative without exactly one.
+    /// A group without items, an alternative without exactly one item, or a token before an item
+    /// that already has a token.
     Items,
-    /// A group without a name and a token.
+    /// A group that has neither a name nor a token, or alternatives outside of a group.
     Name,
     /// A type that does not exist.
     Type,

@@ -354,7 +354,7 @@ impl<'s> Cx<'_, 's> {
         }
     }
 
-    /// Returns the limits of compact collections.
+    /// Returns the settings that commands need, such as limits of compact collections.
     pub(crate) fn limits(&self) -> Limits {
         self.turn.limits
     }
@@ -389,7 +389,7 @@ impl<'s> Cx<'_, 's> {
         Some(self.db_of(key).remove(id))
     }
 
-    /// Sets a key's deadline in unix ms, or removes it. O(1).
+    /// Sets a key's deadline in Unix ms, or removes it; see [`Db::set_deadline`] for the time.
     #[inline]
     pub fn set_deadline(&mut self, key: &[u8], id: Id, deadline: Option<u64>) {
         self.db_of(key).set_deadline(id, deadline);

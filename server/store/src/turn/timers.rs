@@ -289,7 +289,7 @@ impl Turn<'_> {
     }
 
     /// Moves a timer whose command the server cannot run now to the deadline `at_ms`, and stores
-    /// the error. Its shard must be held.
+    /// the error. Neither commits nor logs the change. The timer's shard must be held.
     pub fn put_off_timer(&mut self, due: &DueTimer, at_ms: u64, error: &[u8]) {
         if let Some((number, id)) = self.find_due(due) {
             let mut plan = due.timer.plan();
@@ -316,8 +316,8 @@ impl Turn<'_> {
         self.state_effect(number, db, key, id);
     }
 
-    /// Adds the command TIMER STATE as an effect, with everything about a timer except its schedule
-    /// and its command.
+    /// Adds the command TIMER STATE as an effect, with everything about a timer except its user,
+    /// its schedule and its command.
     pub(crate) fn state_effect(&mut self, number: usize, db: usize, key: &[u8], id: Id) {
         if !self.logged {
             return;

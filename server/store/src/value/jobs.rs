@@ -198,8 +198,8 @@ impl Jobs {
     }
 
     /// Divides a range of Unix ms evenly into as many parts as `counts` has elements, and adds to
-    /// each element the number of delayed jobs that become due in its part. O(log jobs) for each
-    /// part with jobs.
+    /// each element the number of delayed jobs that become due in its part. O(log jobs · log parts)
+    /// for each part with jobs.
     pub fn spread(&self, range: Range<u64>, now: Now, counts: &mut [u64]) {
         self.sets[Set::Delayed as usize].spread(range, self.due(now), counts);
     }
@@ -495,7 +495,7 @@ impl Jobs {
     }
 
     /// Returns the Unix ms at which the next step, or the next move to a dead-letter queue, is due.
-    /// O(log jobs).
+    /// O(1).
     pub fn next_deadline(&self) -> Option<u64> {
         let first = |set: Set| self.sets[set as usize].first().map(|entry| entry.0);
         let times = [

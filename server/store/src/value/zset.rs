@@ -115,8 +115,8 @@ impl Zset {
 
     /// Creates a sorted set of alternating names and scores, in the compact form if the limits
     /// allow it. Sorts the pairs if necessary. Returns `None` if the entries are not pairs of names
-    /// and scores, or contain a duplicate name. O(n log n); O(n²) if pairs for the compact form are
-    /// not in order.
+    /// and scores, or contain a duplicate name. O(n log n); O(n²) for the compact form if the pairs
+    /// are not in order.
     pub fn from_packed(packed: Packed, limits: Limits) -> Option<Self> {
         if packed.len() / 2 <= limits.zset_entries {
             let longest = packed.iter().step_by(2).map(Element::text_len).max();

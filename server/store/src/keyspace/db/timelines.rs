@@ -21,8 +21,8 @@ impl Db {
         Stream::of_mut(&mut self.records.get_mut(id)?.value)
     }
 
-    /// Arms the timer of a value at its next deadline, or disarms it without one. O(1) for a
-    /// stream without settings, O(groups · log pending) with settings; O(log jobs) for a queue.
+    /// Arms the timer of a value at its next deadline, or disarms it without one. O(1) for a queue
+    /// and for a stream without settings, O(groups · log pending) for a stream with settings.
     #[inline]
     pub(crate) fn rearm(&mut self, id: Id) {
         let value = self.records.get_mut(id).map(|record| &mut record.value);

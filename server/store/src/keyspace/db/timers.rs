@@ -77,8 +77,8 @@ impl Db {
     }
 
     /// Divides a range of time evenly into as many parts as `counts` has elements, and adds to each
-    /// element the number of timers that are due in its part. O(log timers) for each part with
-    /// timers.
+    /// element the number of timers that are due in its part. O(log timers · log parts) for each
+    /// part with timers.
     pub(crate) fn spread_timers(&self, range: Range<u64>, counts: &mut [u64]) {
         self.timers.0.spread(range, 0, counts);
     }
