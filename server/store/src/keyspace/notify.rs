@@ -223,7 +223,7 @@ impl Rules {
 /// The current rules of a store.
 #[derive(Debug, Default)]
 pub(crate) struct Notify {
-    /// Union of the rules' classes; none without rules. Turns read it whenever they lock a shard.
+    /// Union of the rules' classes; empty without rules. Turns read it whenever they lock a shard.
     classes: AtomicU32,
     rules: RwLock<Arc<Rules>>,
 }

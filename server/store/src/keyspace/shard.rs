@@ -235,7 +235,8 @@ pub struct Store {
     /// Number of keys that clients wait for.
     waiting_keys: AtomicU64,
     /// Number of the shard that a turn waits to add to its pinned shards
-    /// ([`Turn::pin_and_grow`](crate::Turn::pin_and_grow)); [`usize::MAX`] if no turn waits so.
+    /// ([`Turn::pin_and_grow`](crate::Turn::pin_and_grow)); [`usize::MAX`] if there is no such
+    /// shard.
     pub(crate) wanted: AtomicUsize,
     /// Whether the log of changes has a reader: an append-only file or a replica.
     pub(crate) logged: AtomicBool,
@@ -415,8 +416,8 @@ impl Store {
         (at != NO_WAKEUP && self.active_expire()).then_some(at)
     }
 
-    /// Makes turns update the figures of [`Turn::room`](crate::Turn::room) whenever they unlock a
-    /// shard.
+    /// Makes turns update the figures of [`Turn::room`](crate::Turn::room) when they unlock shards
+    /// that they may have changed.
     pub fn set_counts_room(&self, on: bool) {
         self.counts_room.store(on, Ordering::Relaxed);
     }

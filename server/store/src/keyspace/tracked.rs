@@ -3,8 +3,9 @@
 //!
 //! The table has names without databases: as in Redis, a change of a key in one database
 //! invalidates the name in all databases. A *reader* is a number that the server gives to a client
-//! in tracking mode. The server gives a number to another client only after 2^32 others, so the
-//! numbers of a disconnected client may stay in the table until the keys change or leave the table.
+//! in tracking mode. The server gives the same number to another client only after 2^32 other
+//! numbers. So the number of a disconnected client may stay in the table until its keys change or
+//! leave the table.
 //!
 //! The readers of a key are bits of 64-bit words, and each word is stored with its place.
 //! Consecutive numbers share words, so a key that a thousand clients have read takes about 256

@@ -10,9 +10,10 @@
 //!
 //! Ground rules: a [`Name`] is the address of an argument with the argument's hash. It is valid
 //! while the caller's buffer is borrowed, so the caller calls [`Turn::end_ahead`] before the borrow
-//! ends. With several shards, a *stretch* of commands, which needs at most [`LOCKS_MAX`] shards,
-//! locks the shards that are free and does not wait for the others. A command whose shard is not
-//! held releases the held shards and locks its own shards as any other command does.
+//! ends. With several shards, the look-ahead prepares a *stretch*: commands that need at most
+//! [`LOCKS_MAX`] shards. It locks the shards that are free, and does not wait for shards that
+//! another thread holds. A command whose shard is not held releases the held shards and locks its
+//! own shards as any other command does.
 
 use punctual_resp::Args;
 use smallvec::SmallVec;

@@ -137,8 +137,8 @@ impl<'s> Cx<'_, 's> {
         self.turn.shard_db(place.shard, place.db)
     }
 
-    /// Finds a key to read: counts a hit or a miss, publishes `keymiss`, and notes the use.
-    /// O(length of the name).
+    /// Finds a key to read: counts a hit and notes the use, or counts a miss and publishes
+    /// `keymiss`. O(length of the name).
     #[inline]
     pub fn read(&mut self, key: &[u8]) -> Option<&Record> {
         let (place, found) = self.seek_to_read(key);

@@ -129,8 +129,9 @@ impl Turn<'_> {
         })
     }
 
-    /// Returns whether a key is a timer or a queue of jobs. Such a key must not be copied to
-    /// another server, where it would act a second time. Locks the key's shard.
+    /// Returns whether a key is a timer or a queue of jobs. While MIGRATE moves such a key, its
+    /// shard must stay locked, because the key would otherwise act on both servers. Locks the key's
+    /// shard.
     pub fn acts_by_itself(&mut self, db: usize, key: &[u8]) -> bool {
         let number = self.store.shard_of(key);
         self.lock_one(number);

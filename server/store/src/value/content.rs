@@ -48,8 +48,9 @@ impl Facts {
 
     /// Mark of a type whose keys stay when they have no elements.
     pub(crate) const STAYS_EMPTY: u8 = 1;
-    /// Mark of a type whose values act at a deadline: timers and queues of jobs. Such a value is
-    /// not evicted, and must not exist under two keys or on two servers.
+    /// Mark of a type whose values do something by themselves at a deadline: a timer runs its
+    /// command, a queue makes jobs ready. Such a value is not evicted. While MIGRATE moves it, its
+    /// shard stays locked, because the value would otherwise act on both servers.
     pub(crate) const ACTS: u8 = 2;
     /// Mark of a type that blocking commands can wait for.
     pub(crate) const AWAITED: u8 = 4;
@@ -116,7 +117,9 @@ pub trait Content {
     }
 
     /// Returns the number of the value's own timer in its database, and the deadline that this
-    /// timer must get (`None`: no deadline). Returns `None` if the timer needs no change.
+    /// timer must get (`None`: no deadline). Returns `None` if the timer needs no change. The
+    /// *timeline* of a value is the times at which something in it is due: an entry of a stream, a
+    /// job of a queue.
     #[inline]
     fn timeline(&mut self) -> Option<(Option<u32>, Option<u64>)> {
         None

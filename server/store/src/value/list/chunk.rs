@@ -262,8 +262,8 @@ impl Chunk {
         }
     }
 
-    /// Removes `number` elements from an end without moving the others. O(number), or O(elements
-    /// left) if fewer.
+    /// Removes `number` elements from an end without moving the remaining ones. O(number), or
+    /// O(remaining elements) if these are fewer.
     #[inline]
     pub(super) fn drop_end(&mut self, end: End, number: usize) {
         if number >= self.count() {
