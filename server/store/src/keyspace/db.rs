@@ -337,8 +337,8 @@ impl Db {
 
     /// Removes a key and returns its record, with its deadline, for the caller to drop. If a
     /// snapshot's walk still needs the value, the walk keeps it and the record has an empty string.
-    /// O(1) amortised without a computation of the name's hash, plus O(fields) for a hash whose
-    /// fields have deadlines.
+    /// Does not compute the name's hash. O(1) amortised, plus O(fields) for a hash whose fields have
+    /// deadlines.
     ///
     /// # Panics
     /// If the key was removed since `id` was found.
@@ -394,8 +394,8 @@ impl Db {
     }
 
     /// Sets or removes the deadline of `id`. O(1): a later deadline is only written into the
-    /// record, and after a removal the wheel's entry stays as a stale one. O(log n) for a timer, or
-    /// on a replica, because an ordered set also has the deadline.
+    /// record, and after a removal the wheel's entry stays as a stale one. For a timer and on a
+    /// replica O(log n), because an ordered set also has the deadline.
     pub fn set_deadline(&mut self, id: Id, deadline: Option<u64>) {
         self.before_change(id);
         // u64::MAX stands for no deadline.

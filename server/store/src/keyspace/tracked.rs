@@ -8,8 +8,8 @@
 //! leave the table.
 //!
 //! The readers of a key are bits of 64-bit words, and each word is stored with its place.
-//! Consecutive numbers share words, so a key that a thousand clients have read takes about 256
-//! bytes, and a key with one reader takes only its entry.
+//! Consecutive numbers share words, so the readers of a key that a thousand clients have read take
+//! about 256 bytes. One reader takes no memory besides the key's entry.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -2,7 +2,7 @@
 //! for each consumer.
 //!
 //! A pending entry names its consumer by a small number, which stays the same until the consumer is
-//! deleted. In the complexities, n is the number of pending entries. They leave out the O(n / 128)
+//! deleted. In the complexities, n is the number of pending entries. The complexities leave out the
 //! pieces that [`Sorted`] shifts when it adds or removes a piece in the middle.
 
 use std::collections::BTreeMap;
@@ -75,7 +75,7 @@ pub struct Group {
     consumers: Vec<Option<Consumer>>,
     numbers: BTreeMap<Arc<[u8]>, ConsumerNumber>,
     /// The pending entries in the order of their last deliveries. Present if the group has a lease,
-    /// or if a reader has claimed entries by idle time.
+    /// or if a reader has claimed entries, or waits to claim them, by idle time.
     timeline: Option<Box<Timeline>>,
 }
 
