@@ -103,7 +103,7 @@ pub struct Jobs {
     /// Number of the queue's timer in its database, if one is armed.
     timer: Option<u32>,
     /// Deadline for which the timer was armed last: the queue's next deadline or an earlier time.
-    noted: Option<u64>,
+    timer_ms: Option<u64>,
     /// Unix ms of the next attempt to move the jobs in [`Set::Leaving`].
     retry_ms: u64,
 }
@@ -512,7 +512,7 @@ impl Jobs {
     /// it as the timer's deadline. Returns `None` if the timer needs no change.
     pub(crate) fn changed_deadline(&mut self) -> Option<Option<u64>> {
         let next = self.next_deadline();
-        let before = std::mem::replace(&mut self.noted, next);
+        let before = std::mem::replace(&mut self.timer_ms, next);
         (before != next || self.timer.is_some() != next.is_some()).then_some(next)
     }
 
@@ -525,14 +525,14 @@ impl Jobs {
             State::Ready => true,
             State::Dead => false,
             State::Waiting | State::Leased | State::Done => {
-                self.timer.is_some() && self.noted.is_some_and(|noted| noted <= job.at)
+                self.timer.is_some() && self.timer_ms.is_some_and(|timer_ms| timer_ms <= job.at)
             }
         }
     }
 
     /// Returns whether [`Jobs::step`] may have a step to take at `now`. O(1).
     pub fn may_be_due(&self, now: Now) -> bool {
-        self.noted.is_some_and(|at| now.is_due(at))
+        self.timer_ms.is_some_and(|at| now.is_due(at))
     }
 
     /// Checks that every job is in its set, and that the sets hold no other references.

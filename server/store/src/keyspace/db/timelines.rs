@@ -17,7 +17,7 @@ use crate::value::{Kind, Value};
 impl Db {
     /// Returns the stream of a record for a change that a snapshot's walk need not see: of the
     /// timer or the timelines, which a snapshot does not contain.
-    fn stream_beside(&mut self, id: Id) -> Option<&mut Stream> {
+    fn stream_bypassing_walk(&mut self, id: Id) -> Option<&mut Stream> {
         Stream::of_mut(&mut self.records.get_mut(id)?.value)
     }
 
@@ -91,7 +91,7 @@ impl Db {
     /// Notes that a waiting reader claims entries of a group that have been idle for `idle_ms`.
     /// Arms the stream's timer. Returns `None` if the group does not exist.
     pub(crate) fn expect_claims(&mut self, id: Id, group: &[u8], idle_ms: u64) -> Option<()> {
-        let stream = self.stream_beside(id)?;
+        let stream = self.stream_bypassing_walk(id)?;
         stream.group(group)?;
         stream.expect_timelines();
         let claims = &mut stream.group_mut(group)?.make_timeline().claims;
@@ -109,7 +109,7 @@ impl Db {
         id: Id,
         mut act: impl FnMut(&[u8], &mut crate::value::stream::Timeline),
     ) {
-        if let Some(stream) = self.stream_beside(id) {
+        if let Some(stream) = self.stream_bypassing_walk(id) {
             stream.each_timeline(&mut act);
         }
     }
