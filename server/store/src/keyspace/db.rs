@@ -337,8 +337,8 @@ impl Db {
 
     /// Removes a key and returns its record, with its deadline, for the caller to drop. If a
     /// snapshot's walk still needs the value, the walk keeps it and the record has an empty string.
-    /// Does not compute the name's hash. O(1) amortised, plus O(fields) for a hash whose fields have
-    /// deadlines.
+    /// Does not compute the name's hash. O(1) amortised, plus O(fields) for a hash whose fields
+    /// have deadlines.
     ///
     /// # Panics
     /// If the key was removed since `id` was found.
