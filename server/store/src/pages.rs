@@ -1,5 +1,5 @@
-//! Items in pages, under indices that do not change while the item exists: the records of a
-//! database, and the elements of a large collection.
+//! Items in pages, under indices that do not change while the item exists. Examples are the records
+//! of a database, and the elements of a large collection.
 //!
 //! A page is freed as soon as it is empty, so memory is released after a mass expiry. A later item
 //! may get the index of a removed one. So a holder of an index must check the item: the hash

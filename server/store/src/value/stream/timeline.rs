@@ -138,7 +138,8 @@ impl Timeline {
             .min()
             && due <= self.notified_ms
         {
-            self.notified_ms = due - 1;
+            // `due` is 0 after XCLAIM with TIME 0 while a reader waits with CLAIM 0.
+            self.notified_ms = due.saturating_sub(1);
         }
     }
 
