@@ -23,9 +23,9 @@ const PATIENCE: Duration = Duration::from_millis(1);
 
 impl Turn<'_> {
     /// Evicts keys until `enough` returns true; it is called before each eviction. Begins with the
-    /// shards whose number is `first` modulo `stride`, which are the shards of the caller's loop,
-    /// and continues with all others. `volatile-ttl` instead takes the earliest deadline of all
-    /// shards. No shard may be pinned. O(1) amortised for each key.
+    /// shards whose numbers equal `first` modulo `stride`, which are the shards of the caller's
+    /// loop, and continues with all others. `volatile-ttl` instead takes the earliest deadline of
+    /// all shards. No shard may be pinned. O(1) amortised for each key.
     pub fn evict(
         &mut self,
         policy: Eviction,
