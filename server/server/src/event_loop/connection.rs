@@ -38,7 +38,7 @@ pub(crate) struct Connection {
     written: usize,
     /// Whether the connection is in the loop's list of connections to flush.
     pub(crate) dirty: bool,
-    /// Whether more input may be readable, because the last read filled the buffer.
+    /// Whether the next turn reads this connection again, because more input may be readable.
     pub(crate) readable: bool,
     /// Whether the next command waits for the end of a pause of clients.
     pub(crate) paused: bool,
@@ -59,8 +59,8 @@ pub(crate) struct Connection {
     pub(crate) soft_timer: Option<punctual::queue::TimerKey>,
 }
 
-/// Returns whether `left` unwritten bytes of output exceed the hard limit now, or have exceeded the
-/// soft limit for too long. Updates `over_soft_since`.
+/// Returns whether `left` unwritten bytes of output have reached the hard limit, or whether the
+/// output has been at or above the soft limit for too long. Updates `over_soft_since`.
 pub(crate) fn is_exceeded(
     limit: OutputLimit,
     left: u64,
@@ -83,7 +83,8 @@ pub(crate) fn is_exceeded(
 pub(crate) enum Flushed {
     /// All output is written.
     All,
-    /// The rest of the output waits for the append-only file.
+    /// The rest of the output must wait: for the append-only file, or for further blocks of a
+    /// replica's snapshot.
     Held,
     /// The socket's buffer is full.
     Blocked,
@@ -154,7 +155,7 @@ impl Connection {
         self.input.len() + self.held_input.len()
     }
 
-    /// Returns the number of output bytes, including written bytes of the first chunk.
+    /// Returns the number of output bytes, including written bytes that are still in a buffer.
     pub(crate) fn output_len(&self) -> usize {
         self.chunks.len() + self.out.len()
     }
@@ -164,7 +165,7 @@ impl Connection {
         self.output_len() - self.written
     }
 
-    /// Returns the size of the output's buffers.
+    /// Returns the capacity of the output's buffers in bytes.
     pub(crate) fn output_capacity(&self) -> usize {
         self.chunks.capacity() + self.out.capacity()
     }
@@ -182,8 +183,8 @@ impl Connection {
         }
     }
 
-    /// Swaps the output with the empty buffer `to`. Returns false if the output is long, or if some
-    /// of it was written or is held.
+    /// Swaps the output with the empty buffer `to`. Changes nothing and returns false if the output
+    /// is so long that it has chunks, or if some of it was written or is held.
     pub(crate) fn take_output(&mut self, to: &mut Vec<u8>) -> bool {
         let whole = self.chunks.is_empty() && self.holds.is_empty() && self.written == 0;
         if whole {

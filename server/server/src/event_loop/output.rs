@@ -26,7 +26,7 @@ const SPARE_OUTPUTS: usize = 16;
 /// Number of spare output buffers at which the loop frees a small written buffer. It is high,
 /// because many clients may have a reply in one turn.
 const SPARE_SMALL_OUTPUTS: usize = 1024;
-/// Capacity in bytes of a small output buffer.
+/// Maximum capacity in bytes of a small output buffer.
 const SMALL_OUTPUT: usize = 4 << 10;
 /// Maximum time for which a loop polls the released position.
 const POLL_MAX: Duration = Duration::from_micros(50);

@@ -221,7 +221,8 @@ impl Replication {
         self.promote();
     }
 
-    /// Begins a new history without a second one. Used by a primary that has dropped its backlog.
+    /// Begins a new history without a second one. Used when the server's data has changes that no
+    /// stream contains, for example after a primary has dropped its backlog.
     pub(crate) fn begin_history(&self) {
         *self.ids.lock() = Ids {
             current: ReplicationId::random(self.world),
