@@ -102,7 +102,7 @@ struct Manner {
     /// The thread of the loop must run the command, because the command may take long or stop the
     /// server.
     on_loop: bool,
-    /// The command's reply is a message.
+    /// The command's reply is a message, as with SUBSCRIBE.
     replies_by_message: bool,
     /// The command may change the session.
     changes_session: bool,

@@ -109,7 +109,7 @@ impl Builder {
     }
 
     /// Sets a directive of redis.conf. Spaces separate several values. The last call for a
-    /// directive wins.
+    /// directive wins, except that each call for `rename-command` or `user` adds a line.
     #[must_use]
     pub fn option(mut self, name: &str, value: &str) -> Self {
         self.options.push((name.to_owned(), value.to_owned()));

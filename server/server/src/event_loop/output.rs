@@ -77,9 +77,9 @@ impl EventLoop {
         }
     }
 
-    /// Sets the position of the log that the output held in this turn waits for. Called when all
-    /// effects of the turn are in the log. Output that was flushed while a script ran may already
-    /// be in the list of held output.
+    /// Replaces [`THIS_TURN`], the placeholder for the log's position after this turn, in the holds
+    /// of this turn's output. Called when all effects of the turn are in the log. Output that was
+    /// flushed while a script ran may already be in the list of held output.
     pub(crate) fn end_holding(&mut self) {
         let until = self.shared.durability.changelog.file_end();
         for slot in std::mem::take(&mut self.writing.holding) {

@@ -53,6 +53,8 @@ pub(super) enum Refusal {
         "Clients of this server need a password. Set metrics-password to see its timers and queues here."
     )]
     Closed,
+    #[error("Other machines need a password for this data. Set metrics-password to see it here.")]
+    Remote,
     #[error("The request comes from a page of another site.")]
     Origin,
 }
@@ -107,7 +109,8 @@ impl Visitor {
         }
         match shared.settings().metrics.password {
             Some(_) => Err(Refusal::NoPassword),
-            None => Err(Refusal::Closed),
+            None if self.local => Err(Refusal::Closed),
+            None => Err(Refusal::Remote),
         }
     }
 
