@@ -39,7 +39,7 @@ pub enum CallError {
     #[error("the server has stopped")]
     Stopped,
     /// The server has closed this client, for example by QUIT or CLIENT KILL, or because the client
-    /// did not take its messages. Also follows an interrupted call.
+    /// did not take its messages. Calls after an interrupted call get this error too.
     #[error("the server has closed this client; connect another one")]
     Closed,
     /// The server has as many clients as `maxclients` allows.

@@ -1,9 +1,10 @@
 //! A client's connection: its socket, its input and its output.
 //!
-//! Commands are parsed in the loop's read buffer. Only an incomplete command is copied into the
-//! connection's own buffer, so an idle connection holds no buffer. Replies are collected in `out`
-//! and written once a turn. Output that a slow peer has not read is moved to chunks: one growing
-//! buffer would be copied each time its capacity doubles, and leave its old memory unused.
+//! Commands are parsed in the loop's read buffer. Only commands that are incomplete or must wait
+//! are copied into the connection's own buffers, so an idle connection holds no buffer. Replies are
+//! collected in `out` and written once a turn. Output that a slow peer has not read is moved to
+//! chunks: one growing buffer would be copied each time its capacity doubles, and leave its old
+//! memory unused.
 
 use std::collections::VecDeque;
 use std::io;
@@ -252,7 +253,7 @@ impl Connection {
         }
     }
 
-    /// Keeps the bytes of an incomplete command.
+    /// Keeps bytes that have not run: of an incomplete command, or of commands that must wait.
     pub(crate) fn keep_input(&mut self, rest: &[u8]) {
         self.input.extend_from_slice(rest);
     }

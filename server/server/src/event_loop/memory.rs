@@ -12,7 +12,7 @@ use crate::node::order::Order;
 use crate::reclaim::limit::{self, Fit};
 
 impl EventLoop {
-    /// Evicts keys in one bounded step if the memory is above the limit. Called once a turn.
+    /// Evicts keys in one bounded step if the memory is above `maxmemory`. Called once a turn.
     pub(crate) fn limit_memory(&mut self, turn: &mut Turn) {
         let memory = &self.shared.memory;
         if self.number == 0 && memory.limit.load(Ordering::Relaxed) > 0 {

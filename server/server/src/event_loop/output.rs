@@ -20,11 +20,11 @@ use crate::log;
 use crate::node::order::Order;
 use crate::world::Moment;
 
-/// Number of spare output buffers at which the loop frees a written buffer that is not small. With
-/// fewer spare buffers, the loop keeps the buffer for later replies.
+/// A written buffer larger than [`SMALL_OUTPUT`] is kept for later replies only if there are fewer
+/// spare buffers than this number.
 const SPARE_OUTPUTS: usize = 16;
-/// Number of spare output buffers at which the loop frees a small written buffer. It is high,
-/// because many clients may have a reply in one turn.
+/// The same limit for a small written buffer. It is high, because many clients may have a reply in
+/// one turn.
 const SPARE_SMALL_OUTPUTS: usize = 1024;
 /// Maximum capacity in bytes of a small output buffer.
 const SMALL_OUTPUT: usize = 4 << 10;

@@ -67,7 +67,7 @@ pub enum LoadError {
         /// Error of the operating system.
         source: io::Error,
     },
-    /// The file is damaged, or has an item that cannot be loaded, such as a key that exists already.
+    /// The file is damaged, or has an item that cannot be loaded, such as an existing key.
     #[error(
         "The RDB file {} is damaged at byte {offset}: {reason}. The file is unchanged: repair it or move it away, or \
          start with another `dbfilename`",

@@ -166,7 +166,8 @@ impl Replication {
     }
 
     /// Makes the server a replica (REPLICAOF host port). Ids and offset stay: the server will ask
-    /// the primary to continue from them. The caller holds every shard.
+    /// the primary to continue from them. The caller holds every shard, or the event loops have not
+    /// started.
     pub(crate) fn follow(&self) {
         self.replica.store(true, Ordering::Release);
     }

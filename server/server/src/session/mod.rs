@@ -133,7 +133,7 @@ pub struct Session {
     pub(crate) replica: Option<Arc<Replica>>,
     /// Offset of the replication stream after the client's last write.
     pub(crate) last_write: u64,
-    /// Position in the append-only file after the client's last write.
+    /// Position in the log of changes after the client's last write.
     pub(crate) last_write_in_file: u64,
     /// The client may have written since `last_write` and `last_write_in_file` were updated.
     pub(crate) has_written: bool,
