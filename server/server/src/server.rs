@@ -477,7 +477,7 @@ impl Server {
     /// Works like CLOCK ADVANCE, without a connection. Before this returns, due keys have expired
     /// in the order of their deadlines, and the resulting events and the replies of blocked
     /// commands that timed out have been written to the clients' sockets. O(m + n log m) for n due
-    /// keys in m = shards · databases parts.
+    /// keys and m = shards · databases.
     ///
     /// # Errors
     /// The clock is real, the time is out of range, timers keep creating timers that are due at

@@ -434,7 +434,7 @@ impl Shared {
     /// Moves the virtual clock and `turn`'s instant. Before it returns, due keys have expired in
     /// the order of their deadlines (unless clients are paused), and their events are in the
     /// mailboxes. `fire` is called at each instant with due timers. Locks every shard. O(m + n log
-    /// m) for n due keys in m = shards · databases parts; each instant with due timers costs O(m).
+    /// m) for n due keys and m = shards · databases, plus O(m) for each instant with due timers.
     ///
     /// # Errors
     /// Returns the errors of [`ServerClock::destination`], and [`MoveError::Endless`] if timers
