@@ -56,7 +56,8 @@ pub enum LinkError {
         /// The server at the other end.
         side: Side,
     },
-    /// The server sent nothing while a reply was due.
+    /// For the time limit, the server sent nothing while a reply was due, or did not read a
+    /// request.
     #[error("server {side} did not answer within {} s", SILENCE.as_secs())]
     Silent {
         /// The server at the other end.
