@@ -162,8 +162,8 @@ impl Link {
         self.read()
     }
 
-    /// Closes the sending side and returns the rest of the server's output as bytes. A reset of the
-    /// connection counts as the end: a server that closes with unread input causes it.
+    /// Closes the sending side, and returns the bytes that arrive until the server closes the
+    /// connection. A reset counts as the end: a server that closes with unread input causes it.
     ///
     /// # Errors
     /// [`LinkError::Silent`] if the server does not close, [`LinkError::Io`].
