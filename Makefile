@@ -28,7 +28,7 @@ test-sanitizers: ## test the C and C++ bindings under ThreadSanitizer and Valgri
 test-c: ## test only the C and C++ bindings, as in `make test`
 	@scripts/test-c
 
-test-page: ## test the page of metrics-port in a headless Chromium; seconds (ARGS=--picture renews the README's picture)
+test-page: ## test the page of metrics-port in a headless Chromium; seconds (ARGS=--picture also draws the page of a busy server)
 	@scripts/test-page $(ARGS)
 
 test-ruby: ## test only the Ruby gems, with their extensions, in pure Ruby and on JRuby
@@ -49,7 +49,7 @@ install-c: ## install the C library, its headers, pkg-config and CMake files (PR
 lint: ## check formatting, clippy, Python, docs, dependencies, layout
 	@scripts/lint
 
-bench: ## measure the figures of the README, beside redis-server (QUICK=1 for a short run)
+bench: ## measure the server's figures of docs/figures.md, beside redis-server (QUICK=1 for a short run)
 	@scripts/bench
 
 bench-timers: ## measure the timers beside the timers of other libraries (QUICK=1 for a short run, ARGS=--help)
