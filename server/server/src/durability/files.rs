@@ -16,7 +16,7 @@ use crate::world::disk::{Disk, Output};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AofError {
-    /// The manifest cannot be read.
+    /// The manifest is empty or has an invalid line.
     #[error("{}: {error}", path.display())]
     Manifest {
         /// Path of the manifest.
@@ -72,7 +72,7 @@ pub enum AofError {
         /// End of the last whole command or transaction.
         offset: u64,
     },
-    /// The files cannot be opened for writing.
+    /// Appending cannot begin, for example because the first base file cannot be written.
     #[error("{0}")]
     Begin(String),
     /// A file has a command that this server does not know.
