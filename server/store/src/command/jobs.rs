@@ -5,9 +5,9 @@
 //! calls functions of `look`.
 //!
 //! `add` has JOB ADD, `take` JOB TAKE, `held` JOB ACK, NACK and TOUCH, `manage` JOB DEL, PAUSE,
-//! RESUME and REVIVE, `look` the readers, and `effects` the internal commands that replicas and the
-//! log get. Handlers look up a queue with `queue`, which first processes due jobs (ended leases,
-//! delays and TTLs).
+//! RESUME and REVIVE, `look` the readers, and `effects` the internal commands JOB PUT and JOB
+//! LEASED, which only replicas and the log get. Handlers look up a queue with `queue`, which first
+//! processes due jobs (ended leases, delays and TTLs).
 
 mod add;
 mod effects;

@@ -76,8 +76,8 @@ const READ: Flags = Flags::LOADING.or(Flags::STALE);
 
 crate::family!(Handler, Group::Server, Flags::ADMIN);
 
-/// The row of a command that changes rules. It lacks the flag ADMIN, because commands with ADMIN
-/// are not written to the append-only file.
+/// Returns the row of a command that changes rules. The row lacks the flag ADMIN, because a load of
+/// an append-only file refuses commands with this flag.
 const fn change(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
     let row = Command::new(name, arity, flags, Group::Server, handler);
     row.categories(&["admin", "dangerous"])

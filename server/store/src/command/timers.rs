@@ -151,8 +151,9 @@ fn resume(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     Ok(())
 }
 
-/// `TIMER STATE key deadline nominal remaining runs failures lateness error`: sets the part of a
-/// timer's state for which TIMER SET has no options.
+/// `TIMER STATE key deadline nominal remaining runs failures lateness error`: sets the state of a
+/// timer that changes after TIMER SET. A deadline of 0 means that the timer is paused. `nominal` is
+/// the schedule's next instant without jitter.
 fn state(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     if !cx.turn.replays() {
         return Err(Error::fixed("ERR TIMER STATE is for logs of changes only"));
