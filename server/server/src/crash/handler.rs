@@ -23,9 +23,9 @@ pub(super) fn install() -> io::Result<()> {
         Signal::SIGABRT,
     ] {
         // SAFETY: `handle` has the signature that SA_SIGINFO requires. It calls only
-        // async-signal-safe functions (except the unwinder, as its last step), and does not return
-        // to the interrupted code. Nothing depends on the replaced handlers: std's handlers only
-        // report a stack overflow.
+        // async-signal-safe functions, except the unwinder, which runs after the cause is
+        // reported. It does not return to the interrupted code. Nothing depends on the replaced
+        // handlers: std's handlers only report a stack overflow.
         unsafe { sigaction(signal, &action) }?;
     }
     Ok(())

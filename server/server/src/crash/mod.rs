@@ -4,7 +4,7 @@
 //! and waits for a bounded time. The thread `punctual-crash` writes the report. So a lock that the
 //! crashed thread holds can truncate the report, but cannot hang the process. Signal handlers
 //! allocate nothing and take no lock: they use atomics, `read`, `write`, `poll`, `nanosleep` and,
-//! as the last step, the unwinder, which may itself fail on a damaged stack.
+//! after the report's head is written, the unwinder, which may itself fail on a damaged stack.
 
 mod handler;
 
