@@ -74,6 +74,7 @@ struct State {
 struct File {
     /// Bytes that the file's threads have not taken.
     pending: Vec<u8>,
+    /// Marks, each with the number of pending bytes before it.
     marks: Vec<(usize, FileMark)>,
     /// Thread that handles marks, and also bytes if no other thread is idle.
     writer: Thread,
