@@ -286,6 +286,7 @@ fn doctor(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
 
 /// Returns a report on unusual memory usage, with advice.
 fn report(breakdown: &MemoryBreakdown, connected: u64) -> String {
+    /// Minimum number of bytes of data for a report.
     const LITTLE: u64 = 5 << 20;
     /// Minimum number of free bytes in the allocator's pages that the report mentions.
     const FRAGMENTED: u64 = 16 << 20;

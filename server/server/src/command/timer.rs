@@ -67,6 +67,8 @@ fn set(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     if **user == *DEFAULT {
         return call.turn.run(&timers::SET, db, touch, args, reply);
     }
+    // The option USER names the user as whom the command runs. Without USER, this is the default
+    // user.
     let before = args.iter().take(command - 1);
     let named: OwnedArgs = before
         .chain([&b"USER"[..], user])
@@ -97,6 +99,7 @@ fn run(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
                 return Ok(());
             }
             Fired::Done(Some(error)) => return Err(Error::Bytes(error.into())),
+            // The timer is looked up again.
             Fired::Changed => {}
             Fired::Later => {
                 turn.release();
