@@ -206,7 +206,8 @@ const fn keyed(name: &'static str, arity: i32, flags: Flags, handler: Handler) -
     row(name, arity, flags, handler).keys(2, 2, 1)
 }
 
-/// Finds a queue. First processes its due jobs: at least `count` jobs, or all if fewer are due.
+/// Finds a queue. First processes its due jobs, unless the turn is frozen: at most `count` jobs, or
+/// a fixed number of jobs if that is greater.
 ///
 /// # Errors
 /// [`Error::WrongType`] if the value has another type.

@@ -251,7 +251,8 @@ fn by_number(
     Ok(weighed.into_iter().map(|(_, text)| text).collect())
 }
 
-/// Sorts by texts. Elements without a weight come first, or last if `descending`.
+/// Sorts by texts: the elements' own texts, of which only `part` is sorted, or with `by` their
+/// weights. Elements without a weight come first, or last if `descending`.
 fn by_text(
     cx: &mut Cx,
     mut texts: Vec<Text>,
