@@ -43,7 +43,8 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
         row("set", -6, Flags::DENYOOM, set)
             .doc(
                 NOT_IN_REDIS,
-                "O(N+log(T)) for N bytes of the command and T timers. For a cron expression also O(D) where D is the number of days to the next instant.",
+                "O(N+log(T)) for N bytes of the command and T timers. For a cron expression also \
+                 O(D) where D is the number of days to the next instant.",
                 "Sets a timer, which runs a command once or repeatedly.",
             )
             .syntax(

@@ -41,7 +41,7 @@ pub(crate) enum Check {
     /// There is memory for the command.
     Memory,
     /// The server is not stopping, busy, loading or a stale replica. For a command that writes, it
-    /// also is no read-only replica, has enough replicas, and can persist the change.
+    /// also is not a read-only replica, has enough replicas, and can persist the change.
     State,
     /// The client has no subscriptions in RESP2, where replies and messages look alike.
     Subscriptions,
