@@ -491,6 +491,10 @@ impl<'a, 's> Dispatcher<'a, 's> {
 }
 
 /// Returns the row of the called command. Compares the name with the client's last command first.
+///
+/// # Errors
+/// Returns Redis's error for an unknown command or subcommand, or, with the row, for a wrong number
+/// of arguments.
 #[inline]
 pub(crate) fn find(
     shared: &Shared,
