@@ -1,6 +1,6 @@
 # Most targets run the script of the same name in scripts/, whose head describes its options.
 .DEFAULT_GOAL := help
-.PHONY: help run check test test-c test-sanitizers test-ruby test-ha ha-demo lint bench bench-python instructions soak bench-timers fuzz docs \
+.PHONY: help run check field test test-c test-sanitizers test-ruby test-ha ha-demo lint bench bench-python instructions soak bench-timers fuzz docs \
   fmt miri wheels install install-c loom programs proofs test-page
 
 help: ## print this list
@@ -51,6 +51,9 @@ lint: ## check formatting, clippy, Python, docs, dependencies, layout
 
 bench: ## measure the server's figures of docs/figures.md, beside redis-server (QUICK=1 for a short run)
 	@scripts/bench
+
+field: ## compare the figures that have a bar with redis-server, Redis 8.2 and Valkey 9.1, and renew docs/figures.md; 40 minutes
+	@scripts/field
 
 bench-timers: ## measure the timers beside the timers of other libraries (QUICK=1 for a short run, ARGS=--help)
 	@scripts/bench-timers

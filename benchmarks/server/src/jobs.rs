@@ -116,7 +116,7 @@ pub(crate) fn run(options: &JobsOptions, programs: &[Program], report: &mut Repo
             })?;
         }
     }
-    say!("{sheet}");
+    sheet.show(report)?;
     if parts.contains(&"peers") {
         peers::run(options, programs, report)?;
     }

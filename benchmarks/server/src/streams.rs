@@ -87,7 +87,7 @@ pub(crate) fn run(common: &Common, programs: &[Program], report: &mut Report) ->
             retention(&servers[at], count, seconds)
         })?;
     }
-    say!("{sheet}");
+    sheet.show(report)?;
     Ok(())
 }
 

@@ -96,7 +96,7 @@ pub(crate) fn run(common: &Common, programs: &[Program], report: &mut Report) ->
             once(&programs[at].start(&settings)?, shape, round)
         })?;
     }
-    say!("{sheet}");
+    sheet.show(report)?;
     Ok(())
 }
 

@@ -143,7 +143,7 @@ pub(super) fn run(options: &JobsOptions, programs: &[Program], report: &mut Repo
             figures => figures,
         }
     })?;
-    say!("{sheet}");
+    sheet.show(report)?;
     Ok(())
 }
 
