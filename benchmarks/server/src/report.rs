@@ -136,8 +136,7 @@ impl Report {
         Ok(csv.line(&[&date, fields].concat())?)
     }
 
-    /// Appends a table to the page, if there is one, under the command that measured it. Creates the
-    /// page if it does not exist.
+    /// Appends a table to the page, if there is one, under the command that measured it.
     pub(crate) fn append(&mut self, table: &str) -> Result<()> {
         let Some(path) = &self.page else {
             return Ok(());
