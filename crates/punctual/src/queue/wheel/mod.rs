@@ -271,7 +271,8 @@ impl<T> Wheel<T> {
         Some(timer.value)
     }
 
-    /// Re-arms a timer to an earlier or later tick. Returns false if the handle is stale. O(1).
+    /// Re-arms a timer to an earlier or later tick. Returns false if the handle is stale. O(1),
+    /// amortised if the tick is earlier.
     ///
     /// Of the timers with the same deadline, this timer now fires last.
     ///

@@ -233,8 +233,8 @@ impl RawWheel {
 
     /// Counts one filed entry as dead: [`Timers::deadline`] now returns `None` for it.
     ///
-    /// O(1). Some calls also sweep a few entries, so that there are fewer dead entries than live
-    /// entries plus some hundreds.
+    /// O(1) amortised: some calls also sweep a few entries, so that there are fewer dead entries
+    /// than live entries plus some hundreds.
     ///
     /// ```
     /// # use punctual::queue::wheel::{RawWheel, Timers};

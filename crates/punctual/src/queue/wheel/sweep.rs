@@ -25,8 +25,9 @@ pub(super) const CANCELS_PER_STEP: usize = 16;
 pub(super) type Sweep = (usize, u64);
 
 impl RawWheel {
-    /// Does one step of the running sweep, or starts a sweep. O(1), and O(entries in the front) at
-    /// the start of a sweep.
+    /// Does one step of the running sweep, or starts a sweep. O(1), except O(entries in the front)
+    /// at the start of a sweep, and O(entries) at its end if it packs the entries into fewer
+    /// chunks.
     #[cold]
     #[inline(never)]
     pub(super) fn sweep(&mut self, timers: &mut impl Timers) {
