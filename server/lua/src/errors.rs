@@ -11,7 +11,8 @@ use crate::raw::{Kind, Stack};
 pub struct Failure {
     /// The text of the error reply, which begins with a code such as `ERR`.
     pub text: Vec<u8>,
-    /// True if it is the error reply of a command, which the server has already counted.
+    /// True if it is the error reply of a command, which the server has already counted in its
+    /// statistics of errors.
     pub counted: bool,
 }
 

@@ -11,9 +11,9 @@ use super::sync::{Condvar, Mutex, lock, wait};
 
 #[derive(Debug)]
 pub(super) struct Sleeper {
-    /// Before the driver's thread exists, the announcement is `u64::MAX`, as of a thread that sleeps
-    /// until it is woken. So the first thread that arms an alarm finds that it must wake the driver's
-    /// thread, and starts it.
+    /// Before the driver's thread exists, the announcement is `u64::MAX`, as of a thread that
+    /// sleeps until it is woken. So the first thread that arms an alarm finds that it must wake the
+    /// driver's thread, and starts it.
     announcement: Announcement,
     /// True if another thread has replaced the announcement in order to wake the driver's thread,
     /// which then must not sleep. Set and cleared only on the slow path.

@@ -25,7 +25,6 @@ use crate::time::timeline::{self, Timeline};
 /// operation that moves the alarm, or a poll that has to wait, takes a lock. The queue yields
 /// values in the order of their deadlines, and values with equal deadlines in the order in which
 /// they were inserted or reset.
-/// inserted or reset.
 ///
 /// The stream ends (`None`) whenever the queue is empty, and continues after an insertion: the task
 /// that found the queue empty is woken when the value is due. In tokio's `select!`, give the

@@ -477,5 +477,6 @@ fn layout(size: usize) -> Layout {
     Layout::from_size_align(size, ALIGN).expect("Lua's sizes are below isize::MAX")
 }
 
-// SAFETY: Lua does not bind a state to a thread, and all uses of the state need `&mut`.
+// SAFETY: Lua does not bind a state to a thread. The context has a pointer to the host only during
+// a call of a script, and its `state` is the session, which is `Send`.
 unsafe impl Send for State {}
