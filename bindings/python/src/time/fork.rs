@@ -26,7 +26,8 @@ static FORKED_AT: Mutex<Option<Instant>> = Mutex::new(None);
 /// Number of threads in sections that exclude forks.
 static INSIDE: AtomicU32 = AtomicU32::new(0);
 
-/// Returns the time at which this child was forked. Called only under the GIL.
+/// Returns the time of the last fork by this process, or of the fork that created it if it has not
+/// forked itself. Called only under the GIL.
 pub(super) fn forked_at() -> Option<Instant> {
     *FORKED_AT.lock().unwrap_or_else(PoisonError::into_inner)
 }
