@@ -39,6 +39,6 @@ pub trait Host {
 
     /// Returns the error with which the script must end now, or `None` if it may continue. Called
     /// every 10,000 instructions of Lua; work of native functions counts as instructions. After it
-    /// has returned an error, it is called at each line until the script ends.
+    /// has returned an error, it is called at each instruction until the script ends.
     fn interrupt(&mut self) -> Option<&'static str>;
 }
