@@ -18,8 +18,7 @@ module Punctual
 
       # @!method cancel
       #   Disarms the timer, or ends its pause, so that {#resume} does nothing. O(1). Does nothing
-      #   if
-            #   the timer is neither armed nor paused.
+      #   if the timer is neither armed nor paused.
       #   @return [nil]
 
       # @!method reset(offset = group.current_offset)
