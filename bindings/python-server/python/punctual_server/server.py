@@ -130,8 +130,8 @@ class Server:
     def start(self) -> Self:
         """Start the server unless it runs. When this returns, it accepts connections.
 
-        A restarted server is empty, listens on the same port as before, and starts at the
-        machine's time.
+        A restarted server is empty unless it loads files, listens on the same port as before, and
+        starts at the machine's time.
 
         Returns:
             The server itself.

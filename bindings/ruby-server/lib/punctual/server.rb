@@ -112,8 +112,8 @@ module Punctual
     end
 
     # Starts the server unless it runs. When this returns, the server accepts connections. A
-    # restarted server is empty, listens on the same port as before, and starts at the machine's
-    # time.
+    # restarted server is empty unless it loads files, listens on the same port as before, and
+    # starts at the machine's time.
     #
     # @return [self]
     # @raise [SystemCallError] if an address is in use, or not permitted
