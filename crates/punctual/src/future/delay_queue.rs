@@ -22,7 +22,7 @@ use crate::time::timeline::{self, Timeline};
 ///
 /// One task waits for all values with one alarm, so a million values cost only their memory in the
 /// queue. Every operation except [`clear`](Self::clear) is O(1), some of them amortised. Only an
-/// operation that moves the alarm, or a poll that has to wait, takes a lock. The queue yields
+/// operation that moves or disarms the alarm, or a poll that waits, takes a lock. The queue yields
 /// values in the order of their deadlines, and values with equal deadlines in the order in which
 /// they were inserted or reset.
 ///
