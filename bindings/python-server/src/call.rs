@@ -26,8 +26,8 @@ pub(crate) struct NativeClient {
     pid: u32,
 }
 
-/// Lets a signal, such as the signal of Ctrl-C, end a wait in the main thread. Python raises its
-/// exception when the call returns.
+/// Lets a signal whose Python handler raises an exception, such as Ctrl-C, end a wait in the main
+/// thread. The call then raises this exception.
 pub(crate) fn interruptible(mut client: punctual_server::Client) -> punctual_server::Client {
     client.set_interrupt(|| {
         Python::attach(|py| {

@@ -70,7 +70,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Returns a builder with Redis's defaults.
+    /// Returns a builder of a server with the default configuration, but without automatic
+    /// snapshots.
     pub fn builder() -> Builder {
         Builder::new()
     }
@@ -122,7 +123,7 @@ impl Server {
         let mut shared = Shared::new(world, names, handlers, config, store, mailboxes, logger);
         shared.clients.users = users;
         shared.tls = tls;
-        let shared = builder.share(shared);
+        let shared = builder.share(shared, settings.huge_pages);
         let must_load = if loads {
             load::begin_start(&shared)
                 .inspect_err(|error| log::warning!(shared.logger, "{error}"))?
@@ -209,7 +210,7 @@ impl Server {
         &self.shared
     }
 
-    /// Returns whether the server is running: nothing, including SHUTDOWN, has requested a stop.
+    /// Returns false once a stop was requested, for example by SHUTDOWN, a signal or a panic.
     pub fn is_running(&self) -> bool {
         !self.shared.stopping.load(Ordering::Acquire)
     }
@@ -223,8 +224,8 @@ impl Server {
     ///
     /// Works like CLOCK ADVANCE, without a connection. Before this returns, due keys have expired
     /// in the order of their deadlines, and the resulting events and the replies of blocked
-    /// commands that timed out have been written to the clients' sockets. O(n log shards) for n due
-    /// keys.
+    /// commands that timed out have been written to the clients' sockets. O(m + n log m) for n due
+    /// keys and m = shards · databases.
     ///
     /// # Errors
     /// The clock is real, the time is out of range, timers keep creating timers that are due at
@@ -300,7 +301,7 @@ impl Server {
     /// depend on each other need a [`Client`].
     ///
     /// # Errors
-    /// The errors of [`Client::call`].
+    /// The errors of [`Server::client`] and of [`Client::call`].
     ///
     /// ```
     /// use punctual_server::Value;

@@ -1,10 +1,10 @@
 //! One blocked operation, maybe on several channels at once.
 //!
 //! The operation ends once: with the first call of [`Waiter::complete`] by another thread, or with
-//! [`Waiter::withdraw`] by the waiting thread. `progress` holds the outcome; `done` is only the
-//! futex that the thread sleeps on. A greenlet does not sleep: gevent's hub polls a socket, the
-//! waiter's [`Bell`]. Bells are used again, because the system takes longer to create one than all
-//! else takes.
+//! [`Waiter::withdraw`] by the waiting thread. `progress` holds the outcome; `done` is 1 from then
+//! on, and is the futex that the thread sleeps on. A greenlet does not sleep: gevent's hub polls a
+//! socket, the waiter's [`Bell`]. Bells are used again, because the system takes longer to create one
+//! than all else takes.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
@@ -71,7 +71,7 @@ impl Bell {
     ///
     /// # Errors
     ///
-    /// The process has too many open files.
+    /// The process or the system has too many open files, or no memory.
     pub(crate) fn take() -> io::Result<Self> {
         let forks = forks();
         while let Some(bell) = idle_bells().pop() {

@@ -94,7 +94,7 @@ impl Dispatcher<'_, '_> {
 /// The server, as a running handler sees it.
 struct HandlerCalls<'h, 'a, 's> {
     calls: ScriptCalls<'h, 'a, 's>,
-    /// The server's own code runs.
+    /// True while the server's own code runs.
     is_calling: bool,
     words: OwnedArgs,
     reply: Vec<u8>,

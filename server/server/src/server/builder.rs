@@ -11,7 +11,7 @@ use crate::command::embedder::EmbedderCommand;
 use crate::config::{Config, ConfigError};
 use crate::crash_report::CrashReporter;
 use crate::log::Logger;
-use crate::memory::reclaim::Reclaim;
+use crate::memory::reclaim::{HugePages, Reclaim};
 use crate::net::listener::FreePorts;
 use crate::node::Shared;
 use crate::script::handler::Invocation;
@@ -20,8 +20,8 @@ use crate::start_error::StartError;
 use crate::supervision::Systemd;
 use crate::world::disk::Disk;
 
-/// The declaration of an own command: name, arity, flags, keys, documentation. Works like the rows
-/// of the server's own commands.
+/// The declaration of a command that the embedding program adds: name, arity, flags, keys,
+/// documentation.
 pub type CommandRow = punctual_store::spec::Row<()>;
 
 /// Builder of a server; see [`Server::builder`].
@@ -97,7 +97,7 @@ impl Builder {
     }
 
     /// Sets a directive of redis.conf. Spaces separate several values. The last call for a
-    /// directive wins.
+    /// directive wins, except that each call for `rename-command` or `user` adds a line.
     #[must_use]
     pub fn option(mut self, name: &str, value: &str) -> Self {
         self.options.push((name.to_owned(), value.to_owned()));
@@ -121,7 +121,7 @@ impl Builder {
         self
     }
 
-    /// Sets the functions that return freed memory to the system. The server calls them about a
+    /// Sets the functions that return freed memory to the system. The server returns memory about a
     /// second after much memory has been freed.
     #[must_use]
     pub fn reclaim(mut self, reclaim: Reclaim) -> Self {
@@ -140,7 +140,8 @@ impl Builder {
     /// replicas, in one transaction. A panic of the handler becomes an error reply; the commands
     /// that it has called before remain in force.
     ///
-    /// The rows of a server with own commands take some 100 kB until the process ends.
+    /// A server with added commands has a table of all commands, some 100 kB, which is not freed
+    /// when the server stops.
     ///
     /// ```
     /// use punctual_server::{CommandRow, Flags, Group, Server, Value};
@@ -233,11 +234,11 @@ impl Builder {
     pub fn spawn(self) -> Result<Server, StartError> {
         // An embedded server neither reads nor writes snapshots unless an option asks for them.
         let persists =
-            self.config.is_some() || self.names(&["dir", "dbfilename", "save", "appendonly"]);
+            self.config.is_some() || self.has_option(&["dir", "dbfilename", "save", "appendonly"]);
         let config = self.configuration()?;
         let logger = match &self.logger {
             Some(logger) => logger.clone(),
-            None if self.names(&["logfile"]) => {
+            None if self.has_option(&["logfile"]) => {
                 config.settings().logger().map_err(StartError::Log)?
             }
             None => Logger::silent(),
@@ -264,13 +265,14 @@ impl Builder {
         Ok(config)
     }
 
-    /// Gives the state of a server what the builder has for it.
-    pub(super) fn share(&self, mut shared: Shared) -> Arc<Shared> {
+    /// Adds the builder's parts (handlers, allocator functions, disk) to the state of a server, and
+    /// shares the state.
+    pub(super) fn share(&self, mut shared: Shared, huge_pages: HugePages) -> Arc<Shared> {
         let own = self.commands.iter();
         shared.embedder_handlers = own
             .map(|own| (own.row.name, Arc::clone(&own.handler)))
             .collect();
-        shared.reclaim = self.reclaim;
+        shared.set_allocator(self.reclaim, huge_pages);
         shared.systemd = self.systemd.clone();
         shared.is_program = self.writes_pid;
         shared.durability.disk = self.disk.clone();
@@ -289,7 +291,7 @@ impl Builder {
     }
 
     /// Returns whether one of these options was given.
-    fn names(&self, names: &[&str]) -> bool {
+    fn has_option(&self, names: &[&str]) -> bool {
         self.options
             .iter()
             .any(|(name, _)| names.iter().any(|n| name.eq_ignore_ascii_case(n)))
