@@ -3,8 +3,8 @@
 //! The operation ends once: with the first call of [`Waiter::complete`] by another thread, or with
 //! [`Waiter::withdraw`] by the waiting thread. `progress` holds the outcome; `done` is 1 from then
 //! on, and is the futex that the thread sleeps on. A greenlet does not sleep: gevent's hub polls a
-//! socket, the waiter's [`Bell`]. Bells are used again, because the system takes longer to create one
-//! than all else takes.
+//! socket, the waiter's [`Bell`]. Bells are used again, because the system takes longer to create
+//! one than all else takes.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
