@@ -142,7 +142,8 @@ impl Decoder<'_> {
     }
 
     /// Pushes a value that begins with `token`. If the value is a table with elements, pushes an
-    /// empty table and returns the first token of the first element.
+    /// empty table, for an object also its first key, and returns the first token of the first
+    /// element's value.
     fn push(&mut self, stack: &mut Stack<'_>, token: Token) -> Result<Option<Token>, Raise> {
         match token {
             Token::Plain | Token::Unescaped => stack.push_bytes(self.lexer.text_of(token)),
