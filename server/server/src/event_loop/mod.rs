@@ -360,7 +360,8 @@ impl EventLoop {
         }
     }
 
-    /// Runs the work of Redis's cron: save points, the upkeep of replicas, and shutdowns that wait.
+    /// Runs the work of Redis's cron: save points, the periodic work for replicas (`upkeep`), and
+    /// shutdowns that wait.
     fn run_cron(&self, turn: &mut Turn) {
         persist::save_if_due(&self.shared, &self.settings, turn);
         if self.number == 0 {
