@@ -42,7 +42,8 @@ impl Session {
     #[inline]
     pub(crate) fn applied(&mut self, bytes: &[u8]) {
         let in_transaction = self.multi.is_some();
-        // A command after which the link is closed was not applied.
+        // With `closing`, the command was refused or belongs to an earlier primary, and was not
+        // applied.
         if !self.closing
             && let Some(applied) = &mut self.upstream
         {

@@ -456,7 +456,8 @@ fn read_records<'s, S: Source<Error = io::Error>>(
     let total = loading.total_bytes.load(Ordering::Relaxed);
     let databases = turn.store.databases();
     let mut batch = RestoreBatch::default();
-    // Each loop loads the libraries again when it first calls one of their functions.
+    // This interpreter only checks the libraries. Each loop loads them into its own interpreter
+    // when it first calls one of their functions.
     let mut loaded_here = loaded::Loaded::new(
         shared.world,
         shared.scripting.cache.random.clone(),
