@@ -3,7 +3,8 @@
 //!
 //! FAILOVER pauses writes. When a replica has acknowledged the whole stream, loop 0 makes this
 //! server a replica of that replica, in its upkeep of replicas. The PSYNC of this server announces
-//! the failover, and makes the other server a primary. The answer to this PSYNC ends the failover.
+//! the failover, and makes the other server a primary. An accepted PSYNC ends the failover, and
+//! a refused one aborts it.
 
 use std::sync::Arc;
 

@@ -21,7 +21,7 @@ impl Shared {
                 self.logger,
                 "Before turning into a replica, using my own master parameters to synthesize a cached master: I may be able to synchronize with the new master with just a partial transfer."
             );
-            // Within a transaction the effects cannot enter the stream yet. If the transaction has
+            // Within a transaction or script, the effects cannot enter the stream yet. If it has
             // changed data, or may still do so, the data differs from the history, which ends here.
             if !turn.flush_effects() && (turn.has_effects() || turn.is_admitted()) {
                 self.replication.begin_history();
