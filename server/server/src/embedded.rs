@@ -152,8 +152,8 @@ impl Client {
     /// The reply of SUBSCRIBE is the message about the first channel.
     ///
     /// Besides the command, a call costs about as much as two commands of a pipeline: the calling
-    /// thread locks the event loop and runs the command. Threads whose clients have the same event
-    /// loop wait for each other.
+    /// thread locks the event loop and runs the command. So calls of clients that have the same
+    /// event loop run one after the other.
     ///
     /// # Errors
     /// Every [`CallError`] except [`CallError::TooManyClients`]. An error that the command replies
