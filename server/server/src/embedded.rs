@@ -389,13 +389,18 @@ impl Drop for Client {
     }
 }
 
-/// Clients that [`crate::Server::call`] reuses, because no command has changed their sessions.
+/// Clients that calls reuse, because no command has changed their sessions. [`crate::Server::call`]
+/// has such clients; a program whose clients need [`Client::set_interrupt`] has its own.
 #[derive(Default)]
-pub(crate) struct IdleClients(Mutex<Vec<Client>>);
+pub struct IdleClients(Mutex<Vec<Client>>);
 
 impl IdleClients {
-    /// Runs a command on an idle client, or on one that `connect` returns.
-    pub(crate) fn call<A: AsRef<[u8]>>(
+    /// Runs a command on an idle client, or on one that `connect` returns. Works like
+    /// [`crate::Server::call`].
+    ///
+    /// # Errors
+    /// The errors of `connect` and of [`Client::call`].
+    pub fn call<A: AsRef<[u8]>>(
         &self,
         connect: impl Fn() -> Result<Client, CallError>,
         args: &[A],
