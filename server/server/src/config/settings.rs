@@ -14,7 +14,6 @@ use crate::config::metrics::MetricsSettings;
 use crate::config::tls::TlsSettings;
 use crate::config::value::{OutputLimit, SavePoint, Value};
 use crate::log::{Level, Logger};
-use crate::memory::reclaim::HugePages;
 use crate::version;
 pub(crate) use values::Values;
 
@@ -207,6 +206,17 @@ pub struct BindAddress {
     /// The server starts even if the machine does not have this address; written with a leading
     /// `-`.
     pub optional: bool,
+}
+
+/// Which memory of the process lies in huge pages, if the system makes huge pages at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HugePages {
+    /// None.
+    Never,
+    /// Memory that is in full use. Huge pages do not make the process larger.
+    Merged,
+    /// The memory that the system chooses.
+    Kernel,
 }
 
 /// When the append-only file is synced.
