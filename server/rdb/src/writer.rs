@@ -2,7 +2,7 @@
 //! and the checksum at the end.
 
 use crate::crc64::Sum;
-use crate::kind::opcode;
+use crate::kind::{VERSION_VALKEY, opcode};
 use crate::record::{Encoder, write_len};
 
 /// Writes a snapshot except its records, and computes the checksum of the whole snapshot.
@@ -35,14 +35,18 @@ pub struct Writer {
 impl Writer {
     /// Starts a snapshot. `version` is [`VERSION`](crate::VERSION), or
     /// [`VERSION_FIELD_EXPIRY`](crate::VERSION_FIELD_EXPIRY) if any hash has fields with expiry
-    /// times. Without `checksum`, the snapshot ends with 0, which means "no checksum".
+    /// times; in the dialect of Valkey, [`VERSION_VALKEY`](crate::VERSION_VALKEY). Without `checksum`, the snapshot ends with 0, which means "no checksum".
     pub fn new(out: &mut Vec<u8>, version: u16, checksum: bool) -> Self {
         let mut writer = Writer {
             sum: checksum.then(Sum::new),
             offset: 0,
         };
         writer.piece(out, |out| {
-            out.extend_from_slice(format!("REDIS{version:04}").as_bytes());
+            let start = match version {
+                VERSION_VALKEY => format!("VALKEY{version:03}"),
+                _ => format!("REDIS{version:04}"),
+            };
+            out.extend_from_slice(start.as_bytes());
         });
         writer
     }

@@ -44,7 +44,10 @@ pub use scenes::{Move, SCENE_DATABASE, Scene};
 pub use sort::SORT_PREFIXES;
 pub use wire::Wire;
 
+use punctual_harness::Peer;
+
 use crate::command::{Command, Step};
+use crate::differences;
 use crate::draw::Draw;
 
 /// The usual value of `notify-keyspace-events`: all classes.
@@ -150,6 +153,7 @@ pub struct Generator {
     families: BTreeSet<Family>,
     weights: Vec<(u32, Family)>,
     without: BTreeSet<String>,
+    peer: Option<Peer>,
     acts: u64,
     sent: BTreeMap<Family, u64>,
 }
@@ -176,6 +180,7 @@ impl Generator {
             families,
             weights,
             without: BTreeSet::new(),
+            peer: None,
             acts: 0,
             sent: BTreeMap::new(),
         }
@@ -189,6 +194,14 @@ impl Generator {
             .into_iter()
             .map(|name| name.to_ascii_uppercase())
             .collect();
+        self
+    }
+
+    /// Omits the commands that [`differences::omits`](crate::differences::omits) names for this kind
+    /// of reference server.
+    #[must_use]
+    pub fn beside(mut self, peer: Option<Peer>) -> Self {
+        self.peer = peer;
         self
     }
 
@@ -280,8 +293,8 @@ impl Generator {
     }
 
     fn omits(&self, command: &Command) -> bool {
-        !self.without.is_empty()
-            && (self.without.contains(&command.name())
+        differences::omits(self.peer, command)
+            || (self.without.contains(&command.name())
                 || self
                     .without
                     .contains(&format!("{}|{}", command.name(), command.word(1))))

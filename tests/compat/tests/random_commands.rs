@@ -44,6 +44,7 @@ fn run(options: &Options, threads: usize) -> BTreeMap<Family, u64> {
     let addresses = Addresses {
         a: ours.addr().expect("it listens on TCP"),
         b: redis.address(),
+        peer: None,
     };
     let summary = match Duel::run(addresses, &options, |_| {}) {
         Ok(summary) => summary,

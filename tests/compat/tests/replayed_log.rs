@@ -70,6 +70,7 @@ fn servers_that_replay_the_log_have_the_same_data() {
         let addresses = Addresses {
             a: address,
             b: oracle.address(),
+            peer: None,
         };
         Duel::run(addresses, &options, |_| {}).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(link.ask(&wait).unwrap(), punctual_resp::Value::Int(1));

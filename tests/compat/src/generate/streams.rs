@@ -416,6 +416,15 @@ fn claim(draw: &mut Draw, steps: &mut Vec<Step>) {
             _ => {}
         }
     }
+    with_consumer(command, steps);
+}
+
+/// Appends a claim after the creation of its consumer: only since 7.2, a claim without any entries
+/// creates it as well.
+fn with_consumer(command: Command, steps: &mut Vec<Step>) {
+    let mut create = Command::of(&["XGROUP", "CREATECONSUMER"]);
+    create.extend(&command.args()[1..4]);
+    steps.push(create.into());
     steps.push(command.into());
 }
 
@@ -433,7 +442,7 @@ fn autoclaim(draw: &mut Draw, steps: &mut Vec<Step>) {
     if draw.chance(30) {
         command.push(draw.case("JUSTID"));
     }
-    steps.push(command.into());
+    with_consumer(command, steps);
 }
 
 fn info(draw: &mut Draw, steps: &mut Vec<Step>) {

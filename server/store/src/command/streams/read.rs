@@ -178,9 +178,11 @@ impl<'a> Options<'a> {
                 };
             } else if is(arg, "STREAMS") && more > 0 {
                 if more % 2 == 1 {
-                    return Err(Error::fixed(
-                        "ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified.",
-                    ));
+                    return Err(Error::fixed(if of_group {
+                        "ERR Unbalanced 'xreadgroup' list of streams: for each stream key an ID or '>' must be specified."
+                    } else {
+                        "ERR Unbalanced 'xread' list of streams: for each stream key an ID or '$' must be specified."
+                    }));
                 }
                 options.keys = at + 1..at + 1 + more / 2;
                 break;

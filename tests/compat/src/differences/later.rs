@@ -1,0 +1,320 @@
+//! The known differences between Redis 8.2 or Valkey 9.1 and the semantics that we follow (7.2).
+//!
+//! A row either accepts pairs of replies, or omits commands from the streams beside these peers.
+//! Rows of the last kind are for differences with effects: on keys, on events, or on the order of
+//! replies.
+
+use punctual_harness::Peer::{self, Redis8, Valkey9};
+use punctual_resp::Value;
+
+use crate::command::Command;
+
+/// One known difference.
+#[derive(Clone, Copy, Debug)]
+pub struct Later {
+    /// The peers that differ.
+    pub peers: &'static [Peer],
+    /// The command, or the part of it that differs.
+    pub what: &'static str,
+    /// The behaviour of the peers, and ours.
+    pub how: &'static str,
+    avoided: Avoided,
+}
+
+/// The way in which the streams avoid a difference.
+#[derive(Clone, Copy, Debug)]
+enum Avoided {
+    /// These replies, ours first, count as equal.
+    Accepted(fn(&Command, &Value, &Value) -> bool),
+    /// These commands are not sent.
+    Omitted(fn(&Command) -> bool),
+}
+
+use Avoided::{Accepted, Omitted};
+
+const BOTH: &[Peer] = &[Redis8, Valkey9];
+/// Only Redis 8.2.
+const REDIS: &[Peer] = &[Redis8];
+/// Only Valkey 9.1.
+const VALKEY: &[Peer] = &[Valkey9];
+
+/// All known differences.
+pub const LATER: &[Later] = &[
+    Later {
+        peers: BOTH,
+        what: "cursors and options of SCAN, HSCAN, SSCAN and ZSCAN",
+        how: "refuse the empty cursor and negative cursors, and accept spaces in front; ours the other way round, as 7.2; \
+              other texts for NOVALUES and for unknown types",
+        avoided: Accepted(|command, a, b| {
+            is(command, &["SCAN", "HSCAN", "SSCAN", "ZSCAN"]) && (a.is_error() || b.is_error())
+        }),
+    },
+    Later {
+        peers: BOTH,
+        what: "hexadecimal numbers as scores, limits and weights, and in SORT",
+        how: "not accepted since Redis 8 and Valkey 8.1; accepted by 7.2 and ours",
+        avoided: Omitted(|command| any_argument(command, is_hexadecimal)),
+    },
+    Later {
+        peers: BOTH,
+        what: "SORT by numbers",
+        how: "the empty text is no number since Redis 8 and Valkey 8.1, and numbers beyond all doubles are infinite; \
+              in 7.2 and ours the empty text is 0, and such numbers are errors",
+        avoided: Omitted(|command| {
+            let by_text = |word: &Vec<u8>| word.eq_ignore_ascii_case(b"alpha");
+            is(command, &["SORT", "SORT_RO"]) && !command.args().iter().any(by_text)
+        }),
+    },
+    Later {
+        peers: BOTH,
+        what: "COMMAND GETKEYSANDFLAGS of SINTERSTORE",
+        how: "the destination has the flag OW, in 7.2 and ours RW",
+        avoided: Accepted(|command, a, b| {
+            command.word(1) == "GETKEYSANDFLAGS" && !a.is_error() && !b.is_error()
+        }),
+    },
+    Later {
+        peers: BOTH,
+        what: "MODULE LIST, HELLO",
+        how: "redis-server has the module vectorset, Valkey the module lua",
+        avoided: Accepted(|command, _, b| is(command, &["MODULE"]) && !b.is_error()),
+    },
+    Later {
+        peers: BOTH,
+        what: "LSET with an index beyond 32 bits",
+        how: "a small list uses the lowest 32 bits of the index; ours refuses the index",
+        avoided: Omitted(|command| {
+            is(command, &["LSET"]) && command.args().get(2).is_some_and(|index| index.len() > 9)
+        }),
+    },
+    Later {
+        peers: BOTH,
+        what: "HELP texts",
+        how: "the last line is 'Print this help.'; in 7.2 and ours 'Prints this help.'",
+        avoided: Accepted(|command, _, _| command.word(1) == "HELP"),
+    },
+    Later {
+        peers: BOTH,
+        what: "CONFIG SET loglevel with an unknown level",
+        how: "the error also lists the level nothing",
+        avoided: Accepted(|command, a, b| is(command, &["CONFIG"]) && a.is_error() && b.is_error()),
+    },
+    Later {
+        peers: BOTH,
+        what: "OBJECT ENCODING of a text of 45 to about 60 bytes",
+        how: "the limit between embstr and raw depends on the length of the key since Redis 8 and Valkey 8",
+        avoided: Accepted(|command, a, b| {
+            let is_text = |value: &Value| matches!(value.as_bytes(), Some(b"embstr" | b"raw"));
+            is(command, &["OBJECT"]) && is_text(a) && is_text(b)
+        }),
+    },
+    Later {
+        peers: BOTH,
+        what: "OBJECT ENCODING of a list from a payload of Redis 3.0 or earlier",
+        how: "a listpack in both, a quicklist in ours",
+        avoided: Accepted(|command, a, b| {
+            is(command, &["OBJECT"])
+                && a.as_bytes() == Some(b"quicklist")
+                && b.as_bytes() == Some(b"listpack")
+        }),
+    },
+    Later {
+        peers: REDIS,
+        what: "digits of coordinates",
+        how: "the shortest text that identifies the number; 7.2 and ours print 17 digits",
+        avoided: Accepted(|command, a, b| command.name().starts_with("GEO") && near(a, b)),
+    },
+    Later {
+        peers: REDIS,
+        what: "XREAD with a wrong number of IDs",
+        how: "the error also lists the ID +, which is new in 7.4",
+        avoided: Accepted(|command, a, b| is(command, &["XREAD"]) && a.is_error() && b.is_error()),
+    },
+    Later {
+        peers: REDIS,
+        what: "scripts that call SCAN, SORT or XREAD",
+        how: "the differences above, within the text of an error",
+        avoided: Omitted(|command| {
+            let calls = |text: &[u8]| {
+                let text = text.to_ascii_uppercase();
+                ["SCAN", "SORT", "XREAD", "GEO"]
+                    .iter()
+                    .any(|name| text.windows(name.len()).any(|part| part == name.as_bytes()))
+            };
+            command.name().starts_with("EVAL") && any_argument(command, calls)
+        }),
+    },
+    Later {
+        peers: REDIS,
+        what: "AUTH that fails within a pipeline",
+        how: "8.2.3 sends no reply if earlier replies wait to be sent",
+        avoided: Omitted(|command| is(command, &["AUTH"]) || command.word(2) == "AUTH"),
+    },
+    Later {
+        peers: VALKEY,
+        what: "error texts",
+        how: "Valkey 9.1 has other texts for transactions, scripts, fields, geo sets and others",
+        avoided: Accepted(|_, a, b| a.is_error() && b.is_error()),
+    },
+    Later {
+        peers: VALKEY,
+        what: "a deadline in the past",
+        how: "Valkey publishes expired; Redis and ours publish del",
+        avoided: Omitted(|command| sets_past_deadline(command)),
+    },
+    Later {
+        peers: VALKEY,
+        what: "deadlines of fields after the year 4199",
+        how: "refused by Redis and ours; Valkey accepts every number of 64 bits",
+        avoided: Omitted(|command| {
+            command.name().starts_with('H')
+                && command.args().get(2).is_some_and(|time| time.len() > 13)
+        }),
+    },
+    Later {
+        peers: VALKEY,
+        what: "BITCOUNT with a start and no end",
+        how: "accepted since Valkey 9; Redis and ours refuse it",
+        avoided: Accepted(|command, a, _| is(command, &["BITCOUNT"]) && a.is_error()),
+    },
+    Later {
+        peers: VALKEY,
+        what: "GETEX with a wrong option for a missing key",
+        how: "refused since Valkey 8; Redis and ours reply nil",
+        avoided: Accepted(|command, _, b| is(command, &["GETEX"]) && b.is_error()),
+    },
+    Later {
+        peers: VALKEY,
+        what: "READONLY and READWRITE without a cluster",
+        how: "accepted since Valkey 8; Redis and ours refuse them",
+        avoided: Accepted(|command, a, _| is(command, &["READONLY", "READWRITE"]) && a.is_error()),
+    },
+    Later {
+        peers: VALKEY,
+        what: "HELLO, COMMAND INFO",
+        how: "the server's name; SELECT has the flag allow_busy",
+        avoided: Accepted(|command, _, b| is(command, &["HELLO", "COMMAND"]) && !b.is_error()),
+    },
+    Later {
+        peers: VALKEY,
+        what: "CONFIG GET of lazyfree directives",
+        how: "yes by default since Valkey 8; no in Redis and ours",
+        avoided: Omitted(|command| is(command, &["CONFIG"])),
+    },
+];
+
+/// Returns true if these different replies to a command are a known difference.
+pub fn accepts(peer: Option<Peer>, command: &Command, a: &Value, b: &Value) -> bool {
+    rows(peer).any(|row| match row.avoided {
+        Accepted(accepted) => accepted(command, a, b),
+        Omitted(_) => false,
+    })
+}
+
+/// Returns true if streams beside this peer omit the command.
+pub fn omits(peer: Option<Peer>, command: &Command) -> bool {
+    rows(peer).any(|row| match row.avoided {
+        Accepted(_) => false,
+        Omitted(omitted) => omitted(command),
+    })
+}
+
+fn rows(peer: Option<Peer>) -> impl Iterator<Item = &'static Later> {
+    let differs = move |row: &&Later| peer.is_some_and(|peer| row.peers.contains(&peer));
+    LATER.iter().filter(differs)
+}
+
+fn is(command: &Command, names: &[&str]) -> bool {
+    names.contains(&command.name().as_str())
+}
+
+fn any_argument(command: &Command, wanted: impl Fn(&[u8]) -> bool) -> bool {
+    command.args().iter().any(|argument| wanted(argument))
+}
+
+/// Returns true if the text contains a hexadecimal number, as in `(0x1p3`.
+fn is_hexadecimal(text: &[u8]) -> bool {
+    text.windows(2).any(|pair| matches!(pair, b"0x" | b"0X"))
+}
+
+/// Returns true if the command may set a deadline that has passed.
+fn sets_past_deadline(command: &Command) -> bool {
+    let number = |at: usize| -> Option<i64> { command.word(at).trim().parse().ok() };
+    // Streams set absolute deadlines either before 2021 or after 2100.
+    let has_passed = |at: usize, absolute: bool, unit_ms: i64| {
+        let limit = if absolute {
+            2_000_000_000_000 / unit_ms
+        } else {
+            0
+        };
+        number(at).is_some_and(|time| time <= limit)
+    };
+    let option = |names: &[&str]| {
+        (1..command.args().len()).find(|at| names.contains(&command.word(*at).as_str()))
+    };
+    match command.name().as_str() {
+        "EXPIRE" | "PEXPIRE" | "HEXPIRE" | "HPEXPIRE" => has_passed(2, false, 1),
+        "EXPIREAT" | "HEXPIREAT" => has_passed(2, true, 1000),
+        "PEXPIREAT" | "HPEXPIREAT" => has_passed(2, true, 1),
+        "SET" | "GETEX" => {
+            option(&["PXAT"]).is_some_and(|at| has_passed(at + 1, true, 1))
+                || option(&["EXAT"]).is_some_and(|at| has_passed(at + 1, true, 1000))
+        }
+        "RESTORE" => option(&["ABSTTL"]).is_some() && has_passed(2, true, 1),
+        _ => false,
+    }
+}
+
+/// Returns true if the replies differ only in digits of numbers.
+fn near(a: &Value, b: &Value) -> bool {
+    let number = |value: &Value| match value {
+        Value::Double(number) => Some(*number),
+        Value::Bulk(text) => std::str::from_utf8(text).ok()?.parse().ok(),
+        _ => None,
+    };
+    match (a, b) {
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| near(a, b))
+        }
+        _ if a == b => true,
+        _ => match (number(a), number(b)) {
+            (Some(a), Some(b)) => (a - b).abs() <= 1e-12 * a.abs().max(1.0),
+            _ => false,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_apply_only_beside_their_peers() {
+        let command = Command::of(&["LSET", "l", "9223372036854775806", "a"]);
+        assert!(omits(Some(Redis8), &command) && omits(Some(Valkey9), &command));
+        assert!(!omits(Some(Peer::Redis7), &command) && !omits(None, &command));
+        let refused = Value::Error(b"ERR invalid cursor".to_vec());
+        let scan = Command::of(&["SCAN", "-5"]);
+        assert!(accepts(Some(Redis8), &scan, &Value::Int(0), &refused));
+        assert!(!accepts(
+            Some(Redis8),
+            &scan,
+            &Value::Int(0),
+            &Value::Int(1)
+        ));
+        assert!(!accepts(None, &scan, &Value::Int(0), &refused));
+    }
+
+    #[test]
+    fn deadlines_in_the_past_are_found() {
+        for (words, past) in [
+            (&["EXPIRE", "k", "-1"][..], true),
+            (&["EXPIRE", "k", "10"], false),
+            (&["pexpireat", "k", "1600000000"], true),
+            (&["SET", "k", "v", "exat", "4100000000"], false),
+            (&["GETEX", "k", "PXAT", "1600000000"], true),
+        ] {
+            assert_eq!(sets_past_deadline(&Command::of(words)), past, "{words:?}");
+        }
+    }
+}
