@@ -134,7 +134,8 @@ fn keys(
     let commands: Vec<Command> = asked.iter().map(|(.., command)| command.clone()).collect();
     let values = ask_all(pair, &commands, tolerance)?;
     for ((key, kind, encodings, command), answers) in asked.into_iter().zip(&values) {
-        if !Rule::of(&command).same(&answers.0, &answers.1, *tolerance) {
+        let (a, b) = answers;
+        if !Rule::of(&command).same(a, b, *tolerance) && !accepts(pair.peer, &command, a, b) {
             return Ok(Some(finding(place, command, vec![key.to_vec()], answers)));
         }
         let ask = Command::of(&["OBJECT", "ENCODING"]).arg(key);

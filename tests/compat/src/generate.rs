@@ -245,7 +245,10 @@ impl Generator {
         } else if due(15, 7) && has(Family::Blocking) {
             (Some(Family::Blocking), Act::Scene(scenes::queue(draw)))
         } else if due(15, 13) && has(Family::Streams) {
-            (Some(Family::Streams), Act::Scene(streams::scene(draw)))
+            (
+                Some(Family::Streams),
+                Act::Scene(streams::scene(draw, self.peer != Some(Peer::Redis7))),
+            )
         } else if due(15, 11) && has(Family::Scripts) {
             (Some(Family::Scripts), Act::Scene(scripts::scene(draw)))
         } else if due(30, 8) && has(Family::Transactions) {
