@@ -213,9 +213,16 @@ impl Generator {
     /// Returns the next act.
     pub fn next_act(&mut self) -> Act {
         self.acts += 1;
-        let Some((family, act)) = self.special_act() else {
+        let Some((family, mut act)) = self.special_act() else {
             return Act::Pipeline(self.pipeline(PIPELINE));
         };
+        if let Act::Scene(scene) = &mut act {
+            for step in &mut scene.moves {
+                if let Move::Run(_, commands) = step {
+                    commands.retain(|command| !self.omits(command));
+                }
+            }
+        }
         if let Some(family) = family {
             *self.sent.entry(family).or_default() += act.commands();
         }

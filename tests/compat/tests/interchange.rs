@@ -11,7 +11,7 @@ use punctual_compat::generate::{Act, Generator};
 use punctual_compat::link::{Link, Side};
 use punctual_compat::replayed::{self, Groups, may_differ};
 use punctual_compat::{Command, Family, Oracle, Protocol};
-use punctual_harness::{Peer, Wire, eventually, number, seed};
+use punctual_harness::{LaunchError, Peer, Wire, eventually, number, seed};
 use punctual_resp::{Value, encode_command};
 use punctual_server::Server;
 use tempfile::TempDir;
@@ -270,4 +270,111 @@ fn carry(from: SocketAddr, to: SocketAddr) {
             assert!(!reply.is_error(), "{key:?}: {reply:?}");
         }
     }
+}
+
+/// A Punctual that follows a peer.
+struct Follower {
+    server: Server,
+    wire: Wire,
+    folder: TempDir,
+}
+
+impl Follower {
+    fn of(source: &Oracle) -> Self {
+        let folder = folder();
+        let path = folder.path().to_str().expect("a path of text");
+        let server = Server::builder()
+            .port(0)
+            .option("dir", path)
+            .option("logfile", &format!("{path}/log"))
+            .spawn()
+            .unwrap_or_else(|error| panic!("{error}"));
+        let mut wire = Wire::to(server.addr().expect("TCP").port());
+        wire.run(&format!("REPLICAOF 127.0.0.1 {}", source.port));
+        Self {
+            server,
+            wire,
+            folder,
+        }
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+    }
+
+    #[track_caller]
+    fn logs(&self, text: &str) {
+        eventually(|| self.log().contains(text));
+    }
+}
+
+/// Values that Punctual does not have stop a synchronization and the stream.
+#[test]
+fn values_that_cannot_be_kept_are_refused() {
+    let without_delay = ["--repl-diskless-sync-delay", "0"];
+    if let Some(redis) = Oracle::start_peer(Peer::Redis8, &without_delay) {
+        let mut source = redis.wire();
+        let mut follower = Follower::of(&redis);
+        eventually(|| follower.wire.info("replication", "master_link_status") == "up");
+        assert_eq!(source.int("VADD v VALUES 2 1 2 e"), 1);
+        follower.logs("unknown command");
+        follower.logs("the link to the MASTER is closed");
+        let second = Follower::of(&redis);
+        second.logs("module type vectorset");
+        for follower in [follower, second] {
+            follower.server.shutdown();
+        }
+    }
+    if let Some(valkey) = Oracle::start_peer(Peer::Valkey9, &without_delay) {
+        let mut source = valkey.wire();
+        let mut follower = Follower::of(&valkey);
+        eventually(|| follower.wire.info("replication", "master_link_status") == "up");
+        source.run("HSET h f v");
+        // After the year 10889, later than the deadlines in the snapshots of Redis and Punctual.
+        source.run("HPEXPIREAT h 300000000000000 FIELDS 1 f");
+        follower.logs("invalid expire time");
+        follower.logs("the link to the MASTER is closed");
+        let second = Follower::of(&valkey);
+        second.logs("bad expiry time");
+        for follower in [follower, second] {
+            follower.server.shutdown();
+        }
+    }
+}
+
+/// Valkey refuses our files and payloads with deadlines of fields, and gets them as a replica.
+#[test]
+fn valkey_gets_deadlines_of_fields_by_replication_only() {
+    let files = [folder(), folder()];
+    let [source, target] = files.each_ref().map(TempDir::path);
+    let server = ours(source, false);
+    let address = server.addr().expect("TCP");
+    let mut wire = Wire::to(address.port());
+    for command in FIELDS {
+        wire.run(command);
+    }
+    wire.run("SAVE");
+    copy(&source.join("dump.rdb"), &target.join("dump.rdb"));
+    let program = Peer::Valkey9.launch().folder(target);
+    match program.start() {
+        Err(LaunchError::NotInstalled(_)) => return server.shutdown(),
+        Err(error) => assert!(
+            error.to_string().contains("RDB format version 12"),
+            "{error}"
+        ),
+        Ok(_) => panic!("Valkey loads version 12: docs/redis-compatibility.md says it does not"),
+    }
+    let port = address.port().to_string();
+    let follows = ["--replicaof", "127.0.0.1", &port];
+    let valkey = Oracle::start_peer(Peer::Valkey9, &follows).expect("installed");
+    let mut replica = valkey.wire();
+    eventually(|| replica.info("replication", "master_link_status") == "up");
+    let found = replayed::differences(address, valkey.address(), Groups::Delivered);
+    assert_eq!(found.expect("both reply"), None);
+    let payload = wire.run("DUMP timed:small");
+    let payload = payload.as_bytes().expect("a payload");
+    replica.run("REPLICAOF NO ONE");
+    let reply = replica.ask(&[&b"RESTORE"[..], b"copy", b"0", payload]);
+    assert!(reply.is_error(), "{reply:?}");
+    server.shutdown();
 }

@@ -57,7 +57,7 @@ fn names_and_defaults_match_redis() {
         "seed",
         "notify-expired-values",
         "import-skip-unknown",
-        "compatibility-version",
+        "reported-version",
         "locale-collate",
         "set-max-listpack-entries",
         "set-max-listpack-value",

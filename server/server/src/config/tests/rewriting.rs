@@ -331,7 +331,7 @@ fn fit_for_redis(directive: &Directive) -> bool {
         "seed",
         "notify-expired-values",
         "import-skip-unknown",
-        "compatibility-version",
+        "reported-version",
         // Redis does not start with these directives without a certificate.
         "tls-port",
         "tls-replication",
