@@ -103,7 +103,7 @@ kinds! {
     HashExpiry = 24,
     /// A hash as a listpack of field, value and time, whose fields may expire (7.4).
     HashExpiryListpack = 25,
-    /// A hash whose fields may expire, with absolute times behind the values (Valkey 9.0).
+    /// A hash whose fields may expire, each with its value and then its absolute time (Valkey 9.0).
     HashExpiryValkey = 0x116,
 }
 

@@ -17,10 +17,9 @@ const VERSION_CHECKSUM: u32 = 5;
 
 /// Reads a snapshot, event by event.
 ///
-/// Reads all types of values that redis-server 2.8 to 8.2 and valkey-server 7.2 to 9.1 write, except
-/// modules' values. It skips
-/// and reports modules' values, and zipmaps of servers before 2.6. A module's value from a release
-/// candidate of 4.0 cannot be skipped, and is an error.
+/// Reads all types of values that redis-server 2.8 to 8.2 and valkey-server 7.2 to 9.1 write,
+/// except modules' values. It skips and reports modules' values, and zipmaps of servers before 2.6.
+/// A module's value from a release candidate of 4.0 cannot be skipped, and is an error.
 ///
 /// The reader holds one item at a time in memory: a compact encoding, or one element of a large
 /// value.

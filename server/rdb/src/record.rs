@@ -276,8 +276,8 @@ impl Encoder {
         out.extend_from_slice(&millis.to_le_bytes());
     }
 
-    /// Writes the base for the expiry times of fields: the earliest expiry time, or an earlier time.
-    /// Valkey's records have none.
+    /// Writes the base for the expiry times of fields: the earliest expiry time, or an earlier
+    /// time. Valkey's records have no base.
     #[inline]
     pub fn field_base(&self, out: &mut Vec<u8>, base: i64) {
         if self.dialect == Dialect::Redis {

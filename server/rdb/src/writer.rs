@@ -35,7 +35,8 @@ pub struct Writer {
 impl Writer {
     /// Starts a snapshot. `version` is [`VERSION`](crate::VERSION), or
     /// [`VERSION_FIELD_EXPIRY`](crate::VERSION_FIELD_EXPIRY) if any hash has fields with expiry
-    /// times; in the dialect of Valkey, [`VERSION_VALKEY`](crate::VERSION_VALKEY). Without `checksum`, the snapshot ends with 0, which means "no checksum".
+    /// times; in the dialect of Valkey, [`VERSION_VALKEY`](crate::VERSION_VALKEY). Without
+    /// `checksum`, the snapshot ends with 0, which means "no checksum".
     pub fn new(out: &mut Vec<u8>, version: u16, checksum: bool) -> Self {
         let mut writer = Writer {
             sum: checksum.then(Sum::new),

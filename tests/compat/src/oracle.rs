@@ -14,7 +14,8 @@ use crate::generate::ALL_EVENTS;
 pub struct Oracle(Process);
 
 impl Oracle {
-    /// Starts a redis-server 7.0 on a free port of 127.0.0.1 and waits until it accepts connections.
+    /// Starts a redis-server 7.0 on a free port of 127.0.0.1, and waits until it accepts
+    /// connections.
     ///
     /// # Errors
     /// A [`LaunchError`].

@@ -51,7 +51,8 @@ pub fn may_differ(command: &Command, of_redis: bool, to_redis: bool) -> bool {
 ///
 /// The digests of equal sorted sets may differ: redis-server stores the scores of small ones as
 /// text, and after a full sync a replica may have 0 for the -0 of its primary, or
-/// 0.10000000000000001 for 0.1. The digest of a stream covers only its entries. Valkey's digest of a hash does not cover deadlines.
+/// 0.10000000000000001 for 0.1. The digest of a stream covers only its entries. Valkey's digest of
+/// a hash does not cover deadlines.
 fn value(link: &mut Link, key: &[u8], compared: Groups) -> Result<String, LinkError> {
     let kind = link.ask(&Command::new("TYPE").arg(key))?;
     match kind.as_bytes() {

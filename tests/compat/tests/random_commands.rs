@@ -15,8 +15,8 @@ use punctual_server::Server;
 /// Seeds of every run. Outside CI, a run also uses a random seed; CI must not fail by chance.
 const SEEDS: [u64; 2] = [1, 2];
 
-/// Total number of commands in the test of all families beside redis-server 7.0; half as many beside
-/// each later server.
+/// Total number of commands in the test of all families beside redis-server 7.0. Beside each later
+/// server, the test sends half as many.
 const COMMANDS: u64 = 200_000;
 
 /// Total number of commands in the test of the family `scripts`.

@@ -9,8 +9,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use punctual_rdb::{
-    Blocks, Contents, Element, Event, Failure, Intset, Listpack, Node, Parts, Reader, Source,
-    StreamPart, dump, listpack, lzf,
+    Blocks, Contents, Dialect, Element, Event, Failure, Intset, Listpack, Node, Parts, Reader,
+    Source, StreamPart, dump, listpack, lzf,
     stream::{Block, StreamId},
     ziplist::Ziplist,
 };

@@ -143,7 +143,7 @@ fn replconf(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error>
     Ok(())
 }
 
-/// Returns the dialect of a replica that announces its version. Only Valkey and Punctual do.
+/// Returns the dialect for a replica of this version. Only Valkey and Punctual announce a version.
 fn dialect(version: &[u8]) -> Dialect {
     let major = version.split(|b| *b == b'.').next().and_then(parse_i64);
     match major {

@@ -315,8 +315,8 @@ mod tests {
             payload.extend_from_slice(&sum.to_le_bytes());
             payload
         };
-        // A hash with two fields. Redis counts deadlines from a base; 0 means none. Valkey writes
-        // the deadline behind the value; -1 means none.
+        // A hash with two fields. Redis counts deadlines from a base, and 0 means no deadline.
+        // Valkey writes the deadline after the value, and -1 means no deadline.
         let base = b"\x80\x84\x1e\0\0\0\0\0";
         let none = [0xFF; 8];
         let of_redis = [b"\x18", &base[..], b"\x02\x01\x01a\x011\0\x01b\x012"].concat();

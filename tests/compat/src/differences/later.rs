@@ -9,7 +9,7 @@ use punctual_resp::Value;
 
 use crate::command::Command;
 
-/// One known difference.
+/// A known difference.
 #[derive(Clone, Copy, Debug)]
 pub struct Later {
     /// The peers that differ.
@@ -187,7 +187,7 @@ pub const LATER: &[Later] = &[
         peers: VALKEY,
         what: "a deadline in the past",
         how: "Valkey publishes expired; Redis and ours publish del",
-        avoided: Omitted(|command| sets_past_deadline(command)),
+        avoided: Omitted(sets_past_deadline),
     },
     Later {
         peers: VALKEY,
@@ -281,7 +281,7 @@ fn contains(text: &[u8], parts: &[&str]) -> bool {
     parts.iter().any(has)
 }
 
-/// Returns true unless the command has FIELDS with the right number of fields, or is without fields.
+/// Returns true for a command on fields whose option FIELDS is missing or has a wrong number.
 fn has_wrong_fields(command: &Command) -> bool {
     const OF_FIELDS: &[&str] = &[
         "HEXPIRE",

@@ -12,8 +12,8 @@ fn key(draw: &mut Draw) -> Vec<u8> {
 
 /// Returns a scene in which several clients block on one stream each, and other clients change the
 /// streams and their groups.
-/// Without `with_groups`, no client reads for a group: redis-server 7.0 creates a consumer only when
-/// it delivers an entry.
+/// Without `with_groups`, no client reads for a group: redis-server 7.0 creates a consumer only
+/// when it delivers an entry.
 pub(in crate::generate) fn scene(draw: &mut Draw, with_groups: bool) -> Scene {
     let waiters = draw.count(1..=4);
     let mut moves = Vec::new();
