@@ -19,7 +19,7 @@ const SECOND: u64 = 1_000 * MILLISECOND;
 /// The input of a benchmark. It is created before the count begins, and dropped after the count has
 /// ended.
 struct Stage<Q> {
-    /// Equal queues: one queue, or several if the operations would remove all timers of one.
+    /// One queue; or several queues of the same size, if [`OPS`] operations are too many for one.
     queues: Vec<Queue<Q>>,
     /// Timeouts from 1 ms to 1 s, generated in advance.
     timeouts: Vec<u64>,
@@ -80,8 +80,7 @@ impl<Q: DeadlineQueue<u64> + Default> Stage<Q> {
         Self::of((2 * OPS / timers).max(1), timers)
     }
 
-    /// Returns queues with half of `timers` timers, into which [`OPS`] timers are inserted in
-    /// total.
+    /// Returns queues of `timers / 2` timers each, into which [`OPS`] timers are inserted in total.
     fn filling(timers: usize) -> Self {
         Self::of((2 * OPS / timers).max(1), timers / 2)
     }
@@ -184,7 +183,8 @@ benchmark! {
 }
 
 benchmark! {
-    // The first timer is cancelled, another is armed, and the next deadline is queried each time.
+    // A timer that is due first is armed and then cancelled. The next deadline is queried after
+    // each of these operations.
     next_deadline_of_a_new_first(steady, stage) {
         let Queue { queue, .. } = &mut stage.queues[0];
         for &timeout in &stage.timeouts {

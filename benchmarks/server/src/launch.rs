@@ -15,7 +15,8 @@ use crate::error::{Error, Result};
 use crate::options::{Kind, Target};
 use crate::process::CpuTime;
 
-/// The setting with which servers publish `expired` events of keys and fields, and `timer` events.
+/// The setting with which servers publish `expired` events of keys, `hexpired` events of fields,
+/// and `timer` events.
 pub(crate) const EVENTS: (&str, &str) = ("notify-keyspace-events", "Exhg");
 
 /// A program that can be started as a server, as often as needed.
@@ -94,7 +95,7 @@ pub(crate) fn programs(target: &Target, notes: &mut Vec<String>) -> Result<Vec<P
     Ok(found)
 }
 
-/// Returns jemalloc's library, if it is installed. Valkey is started with it.
+/// Returns the path of jemalloc's library, if it is installed. Valkey then uses this allocator.
 fn jemalloc() -> Option<PathBuf> {
     let folders = [
         "/usr/lib/x86_64-linux-gnu",
@@ -171,7 +172,7 @@ fn pid(id: u32) -> Pid {
 }
 
 impl Server {
-    /// Returns a file in the server's directory.
+    /// Returns the path of a file in the server's directory.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.process.path(name)
     }

@@ -111,7 +111,7 @@ struct Tally {
 ///
 /// For a uniform random `u` below 1, the probability that `(count + 1)^u` is in [k + 1, k + 2) is
 /// proportional to ln(1 + 1 / (k + 1)). Rejection sampling corrects it to 1 / (k + 1). O(1): fewer
-/// than 1.5 random numbers on average.
+/// than 1.5 attempts on average, of two random numbers each.
 fn zipf(rng: &mut ChaCha8Rng, count: u64) -> u64 {
     let bound = (count as f64 + 1.0).ln();
     loop {
@@ -341,7 +341,7 @@ impl Connection {
         }
     }
 
-    /// Counts complete replies, and keeps the bytes of an incomplete one.
+    /// Counts complete replies, and keeps the bytes of an incomplete reply.
     fn count_replies(
         &mut self,
         received: &[u8],
@@ -457,7 +457,7 @@ mod tests {
         // 15 whole batches of 7.
         assert_eq!((outcome.requests, outcome.errors), (105, 0));
         assert_eq!(outcome.latency.len(), 15);
-        // Stopped at once, it has sent nothing, or whole batches.
+        // A load that is stopped at once has sent nothing or whole batches.
         let ((), stopped) = generator.run_while(&load, || Ok(())).unwrap();
         assert_eq!(stopped.requests % 7, 0);
     }

@@ -1,4 +1,6 @@
-//! The common part of all benchmarks: rounds, medians and ratios, bars and verdicts.
+//! The common part of all benchmarks: rounds, medians and ratios, bars (limits for figures) and
+//! verdicts. In a *round*, each column is measured once. A *case* is one workload, such as
+//! `SET P=16`.
 //!
 //! A benchmark has a list of columns (usually servers), a function that measures one column once,
 //! and bars. The function returns figures by name. The unit at the end of a name (`GET p99, ms`)
@@ -56,8 +58,8 @@ pub(crate) struct Column {
     pub(crate) product: String,
     /// True if the bars apply to the column.
     pub(crate) ours: bool,
-    /// The columns to which ratios are computed. A bar of ratios must hold against each of them,
-    /// and so against the best.
+    /// The columns by whose figures this column's figures are divided. A bar of ratios must hold
+    /// for each of these columns, and so for the best.
     pub(crate) bases: Vec<usize>,
 }
 
@@ -89,6 +91,32 @@ struct Line {
     ratios: Vec<Option<Spread>>,
     bar: String,
     verdicts: String,
+}
+
+impl Line {
+    /// Returns the line as a row of Markdown: the figure, the median of each column with the ratio
+    /// to it, the bar and the verdicts.
+    fn markdown(&self, ratios: &[(usize, usize)]) -> String {
+        let cell = |(at, value): (usize, &Option<Spread>)| {
+            let Some(value) = value else {
+                return "-".to_owned();
+            };
+            let to_it = ratios.iter().zip(&self.ratios);
+            let ratio = to_it.filter(|((_, base), _)| *base == at);
+            let ratio = ratio.filter_map(|(_, ratio)| *ratio).next();
+            let ratio = ratio.map(|ratio| format!(" ({:.2}x)", ratio.median));
+            shown(&self.name, value.median) + &ratio.unwrap_or_default()
+        };
+        let cells: Vec<String> = self.values.iter().enumerate().map(cell).collect();
+        format!(
+            "| {}: {} | {} | {} | {} |\n",
+            self.case,
+            self.name,
+            cells.join(" | "),
+            self.bar,
+            self.verdicts
+        )
+    }
 }
 
 /// A table that grows by cases, each with several figures.
@@ -164,7 +192,7 @@ impl Sheet {
         }
         let mut names: Vec<&str> = Vec::new();
         let measured = runs.iter().flatten().flat_map(Figures::names);
-        // A bar without a figure is a row too, with the verdict MISS.
+        // A bar whose figure was not measured gets a row too.
         for name in measured.chain(bars.iter().map(|(name, _)| *name)) {
             if !names.contains(&name) {
                 names.push(name);
@@ -219,6 +247,22 @@ impl Sheet {
     fn ratios(&self) -> impl Iterator<Item = (usize, usize)> {
         let columns = self.columns.iter().enumerate();
         columns.flat_map(|(at, column)| column.bases.iter().map(move |base| (at, *base)))
+    }
+
+    /// Prints the table, and appends the lines that have a bar to the report's page.
+    pub(crate) fn show(&self, report: &mut Report) -> Result<()> {
+        say!("{self}");
+        let lines = self.lines.iter().filter(|line| !line.bar.is_empty());
+        let ratios: Vec<(usize, usize)> = self.ratios().collect();
+        let rows: String = lines.map(|line| line.markdown(&ratios)).collect();
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let columns = self.columns.iter().map(|column| column.product.as_str());
+        let columns: Vec<&str> = columns.collect();
+        let head = format!("| | {} | bar | |\n", columns.join(" | "));
+        let rule = "|---".repeat(columns.len() + 3);
+        report.append(&format!("{head}{rule}|\n{rows}"))
     }
 
     /// Plots the medians of the figure `name` in all cases as bars.
@@ -322,6 +366,22 @@ impl Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_row_of_markdown_has_the_ratio_beside_the_other_column() {
+        let line = Line {
+            case: "get P=1".into(),
+            name: "CPU, µs".into(),
+            values: vec![Spread::of([4.0, 5.0, 9.0]), Spread::of([10.0]), None],
+            ratios: vec![Spread::of([0.5]), None],
+            bar: "<= 0.9 x".into(),
+            verdicts: "PASS".into(),
+        };
+        assert_eq!(
+            line.markdown(&[(0, 1), (0, 2)]),
+            "| get P=1: CPU, µs | 5.000 | 10.000 (0.50x) | - | <= 0.9 x | PASS |\n"
+        );
+    }
 
     #[test]
     fn units_are_at_the_end_of_names() {

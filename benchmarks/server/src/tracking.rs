@@ -32,7 +32,8 @@ const KEYS: u32 = 1_000;
 const RATE: f64 = 10_000.0;
 /// Interval at which the writer sends a part of its writes.
 const STEP: Duration = Duration::from_millis(1);
-/// Time without an invalidation after which no more will arrive, and after which the server sleeps.
+/// Time without an invalidation after which a measurement ends: no more will arrive, and the server
+/// sleeps.
 const SETTLE: Duration = Duration::from_millis(200);
 
 /// Which keys the clients read; see the head of this module.
@@ -95,7 +96,7 @@ pub(crate) fn run(common: &Common, programs: &[Program], report: &mut Report) ->
             once(&programs[at].start(&settings)?, shape, round)
         })?;
     }
-    say!("{sheet}");
+    sheet.show(report)?;
     Ok(())
 }
 
@@ -207,11 +208,11 @@ fn read_keys(
     let mut random = ChaCha8Rng::seed_from_u64(7);
     let mut events = Events::with_capacity(1024);
     let (mut invalidations, mut reads) = (0, 0);
-    let mut heard = Instant::now();
+    let mut last_message = Instant::now();
     loop {
         let over = progress.done.load(Ordering::Acquire);
         let read_all = case == Case::Own || reads == progress.written.load(Ordering::Acquire);
-        if over && read_all && heard.elapsed() > SETTLE {
+        if over && read_all && last_message.elapsed() > SETTLE {
             return Ok((invalidations, reads));
         }
         match poll.poll(&mut events, Some(STEP)) {
@@ -219,7 +220,7 @@ fn read_keys(
             polled => polled.map_err(Error::system("watching sockets"))?,
         }
         for event in &events {
-            heard = Instant::now();
+            last_message = Instant::now();
             let reader = &mut readers[event.token().0];
             read_available(&mut reader.stream, &mut reader.decoder, addr)?;
             while let Some(value) = next_value(&mut reader.decoder, addr)? {

@@ -1,12 +1,13 @@
-//! Which number of children is best for a heap of keys, and whether AVX2 helps to find the least
-//! child. `rake which_d` compiles and runs it; it has no dependencies.
+//! Measures which number of children per entry is best for a heap, and whether AVX2 helps to find
+//! the least child. `rake which_d` compiles and runs this program, which has no dependencies.
 //!
-//! - `keys`: as the gem's heap. A key has 16 bytes: score, order and slot. Moves of conditions.
+//! - `keys`: like the gem's heap. A key has 16 bytes: score, order and slot. The search for the
+//!   least child uses conditional moves instead of branches.
 //! - `scores`: an array of scores of 8 bytes and an array of values. Equal scores have no order.
-//! - `AVX2`: the same, and the least of four scores at a time by vector instructions. So this is an
-//!   upper bound of what AVX2 gains for the gem's heap, which also compares the order.
+//! - `AVX2`: like `scores`, but vector instructions compare four scores at a time. This is an upper
+//!   bound of the gain for the gem's heap, which also compares the order.
 //!
-//! Prints nanoseconds: the least of 25 short rounds in turns, because other programs only add time.
+//! Prints nanoseconds: the minimum of 25 short rounds, because other programs only add time.
 
 use std::hint::{black_box, select_unpredictable};
 use std::time::Instant;
@@ -129,11 +130,11 @@ fn least_by_avx2<const D: usize>(scores: &[i64; D]) -> usize {
             at += 4;
         }
     }
-    // SAFETY: `main` checks that the processor has AVX2.
+    // SAFETY: `with_d` uses this function only if the processor has AVX2.
     unsafe { least(scores) }
 }
 
-/// What moves with a score.
+/// Data that moves with a score: a value, or nothing for `Keys`.
 trait Beside {
     type Item: Copy;
     fn copy(&mut self, from: usize, to: usize);
@@ -196,7 +197,8 @@ fn rise_from<const D: usize, K: Copy + Ord + Valued>(
     beside.set(at, item);
 }
 
-/// Moves the hole at `at` below the last entry that has fewer than `D` children.
+/// If the entry at `at` has fewer than `D` children, moves its least child into the hole at `at`.
+/// Returns the new place of the hole.
 fn tail<const D: usize, K: Copy + Ord + Valued>(
     keys: &mut [K],
     beside: &mut impl Beside<Item = V2<K>>,
@@ -210,7 +212,7 @@ fn tail<const D: usize, K: Copy + Ord + Valued>(
     child
 }
 
-/// Returns the nanoseconds of a pop and push at `n` entries.
+/// Returns the nanoseconds of a pop and a push, which together keep the number of entries.
 fn pairs(heap: &mut dyn Heap, random: &mut u64) -> f64 {
     const PAIRS: u32 = 20_000;
     let start = Instant::now();

@@ -114,7 +114,8 @@ fn is_error(stack: &mut Stack<'_>) -> bool {
 /// Runs the command that the function's arguments name, and pushes its reply.
 ///
 /// # Errors
-/// A refusal if the arguments are not a command; an error if the reply does not fit on the stack.
+/// An error if the arguments are not a command, if no script runs, or if the reply does not fit on
+/// the stack.
 fn run_command(stack: &mut Stack<'_>) -> Result<(), Raise> {
     let session = stack.context().session();
     let mut args = session.args.take();
@@ -168,8 +169,8 @@ fn collect(stack: &Stack<'_>, args: &mut OwnedArgs) -> Result<(), &'static str> 
     Ok(())
 }
 
-/// Returns the refusal unless a script runs. While a library of functions is loaded, no script
-/// runs.
+/// Returns the error `refusal` unless a script runs. While a library of functions is loaded, no
+/// script runs.
 fn needs_script(stack: &Stack<'_>, refusal: &'static str) -> Result<(), Raise> {
     let runs = stack.context().with_host(|_| ()).is_some();
     runs.then_some(()).ok_or(Raise::refusal(refusal))
@@ -178,7 +179,8 @@ fn needs_script(stack: &Stack<'_>, refusal: &'static str) -> Result<(), Raise> {
 /// Pushes the error reply of a command; `text` is the reply after its `-`.
 pub(crate) fn push_command_error(stack: &mut Stack<'_>, text: &[u8]) {
     stack.push_error(&[b"-", text].concat());
-    // INFO has counted the command's error. If it also ends the script, it is not counted again.
+    // The server has already counted the command's error for INFO. If the error also ends the
+    // script, the server does not count it again.
     stack.push_boolean(true);
     stack.raw_set_field(-2, b"ignore_error_stats_update");
 }

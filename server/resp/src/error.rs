@@ -7,7 +7,7 @@ use thiserror::Error;
 /// The error of client bytes that are not a command. The connection cannot be resynchronised: send
 /// [`Reply::protocol_error`](crate::Reply::protocol_error) and close it.
 ///
-/// `Display` prints the text that Redis sends after `-ERR `. Only a byte in
+/// `Display` prints the text that Redis sends after `-ERR `. A byte in
 /// [`ExpectedDollar`](ProtocolError::ExpectedDollar) that is not ASCII prints as U+FFFD;
 /// [`ProtocolError::write_to`] writes the byte itself.
 ///
@@ -23,8 +23,8 @@ pub enum ProtocolError {
     /// The text after `*` is not a number, or the number is more than
     /// [`Limits::args_max`](crate::Limits::args_max).
     InvalidMultibulkLength,
-    /// The text after `$` is not a number, or the number is negative or more than
-    /// [`Limits::bulk_max`](crate::Limits::bulk_max).
+    /// The text after `$` is not a number, or the number is negative, more than
+    /// [`Limits::bulk_max`](crate::Limits::bulk_max), or 4 GiB and more.
     InvalidBulkLength,
     /// An argument starts with this byte instead of `$`.
     ExpectedDollar(u8),
@@ -67,7 +67,8 @@ impl ProtocolError {
         }
     }
 
-    /// Appends the text to `out`, with the offending byte as it was received.
+    /// Appends the text to `out`, with the offending byte as it was received; CR and LF become a
+    /// space.
     ///
     /// ```
     /// use punctual_resp::ProtocolError;

@@ -31,15 +31,15 @@ const IDLE_CLIENTS_MAX: usize = 64;
 /// Interval of the calls of a client's interrupt function.
 const INTERRUPT_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Error of a call. Errors that commands reply are values: [`Value::Error`].
+/// Error of a call. An error reply of a command is not such an error: it is a [`Value::Error`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
     /// The server has stopped, perhaps before it ran the command.
     #[error("the server has stopped")]
     Stopped,
-    /// The server has closed this client: by QUIT or CLIENT KILL, or because the client did not
-    /// take its messages.
+    /// The server has closed this client, for example by QUIT or CLIENT KILL, or because the client
+    /// did not take its messages. Calls after an interrupted call get this error too.
     #[error("the server has closed this client; connect another one")]
     Closed,
     /// The server has as many clients as `maxclients` allows.
@@ -49,8 +49,8 @@ pub enum CallError {
     /// and the command may still run.
     #[error("the call was interrupted, and the client is disconnected")]
     Interrupted,
-    /// A handler of an own command has called the server, which waits for the handler. It must use
-    /// [`crate::Invocation::call`].
+    /// The handler of a command of the program has called the server through a client. The server
+    /// waits for the handler, so the handler must use [`crate::Invocation::call`].
     #[error("a handler must call commands by its `Invocation`")]
     InHandler,
     /// The command has no name.
@@ -60,7 +60,7 @@ pub enum CallError {
     /// MONITOR, SYNC, PSYNC, REPLCONF.
     #[error("{0} changes the form of the following replies; it needs a connection over a socket")]
     Unsupported(String),
-    /// The reply cannot be decoded, because it is nested too deeply.
+    /// The reply cannot be decoded, for example because it is nested too deeply.
     #[error("cannot decode the reply: {0}")]
     Reply(#[from] DecodeError),
 }
@@ -84,9 +84,9 @@ pub struct Client {
     event_loop: Arc<LoopLock>,
     loop_number: usize,
     pipe: Arc<Pipe>,
-    /// Encoded commands. The buffer is used again, like that of `output`.
+    /// Encoded commands. Later calls reuse this buffer and `output`.
     request: Vec<u8>,
-    /// Received output, which the decoder gets next.
+    /// Received output, which is decoded next.
     output: Vec<u8>,
     decoder: Decoder,
     messages: VecDeque<Value>,
@@ -102,7 +102,7 @@ struct Manner {
     /// The thread of the loop must run the command, because the command may take long or stop the
     /// server.
     on_loop: bool,
-    /// The command's reply is a message.
+    /// The command's reply is a message, as with SUBSCRIBE.
     replies_by_message: bool,
     /// The command may change the session.
     changes_session: bool,
@@ -156,8 +156,8 @@ impl Client {
     /// loop wait for each other.
     ///
     /// # Errors
-    /// The server has stopped or has closed the client, or the command is one of
-    /// [`CallError::Unsupported`]. An error that the command replies is a [`Value::Error`].
+    /// Every [`CallError`] except [`CallError::TooManyClients`]. An error that the command replies
+    /// is a [`Value::Error`].
     pub fn call<A: AsRef<[u8]>>(&mut self, args: &[A]) -> Result<Value, CallError> {
         let manner = self.manner(args)?;
         self.call_as(manner, args)
@@ -202,12 +202,13 @@ impl Client {
             .collect()
     }
 
-    /// Returns the next message: of a subscription, or an invalidation of CLIENT TRACKING. Waits
-    /// for it for the given time at most; `None` waits without a limit. Returns `None` if there is
-    /// no message in this time.
+    /// Returns the next message: of a subscription, or an invalidation of CLIENT TRACKING. Blocks
+    /// for at most `wait` until there is a message; `None` blocks without a limit. Returns `None`
+    /// if no message has arrived in this time.
     ///
     /// # Errors
-    /// The server has stopped or has closed the client.
+    /// The server has stopped or has closed the client, the interrupt function has ended the wait,
+    /// or a message cannot be decoded.
     ///
     /// ```
     /// use punctual_server::{Server, Value};
@@ -227,14 +228,15 @@ impl Client {
         Ok(self.messages.pop_front())
     }
 
-    /// Sets a function that is called every 50 ms while a call or a message without a time limit
-    /// waits. If it returns true, the wait ends with [`CallError::Interrupted`], and the client is
-    /// disconnected. Interpreters use it to handle signals.
+    /// Sets a function that is called every 50 ms while a method of this client blocks without a
+    /// time limit. If the function returns true, the method returns [`CallError::Interrupted`], and
+    /// the client is disconnected. Interpreters use the function to handle signals.
     pub fn set_interrupt(&mut self, interrupt: impl FnMut() -> bool + Send + 'static) {
         self.interrupt = Some(Box::new(interrupt));
     }
 
-    /// Moves the output to the queue of messages, when no reply is outstanding.
+    /// Moves all output to the queue of messages. If there is no message, blocks for at most `wait`
+    /// until one arrives. Called when no reply is outstanding, so the output has messages only.
     fn collect_messages(&mut self, wait: Option<Duration>) -> Result<(), CallError> {
         loop {
             while let Some(value) = self.decoder.next_value()? {
@@ -281,7 +283,7 @@ impl Client {
         self.shared.mailboxes[self.loop_number].order(order);
     }
 
-    /// Returns the reply to the oldest command without one. Messages before it go to their queue.
+    /// Returns the next reply. Moves the messages before the reply to the queue of messages.
     fn reply(&mut self, manner: Manner) -> Result<Value, CallError> {
         loop {
             while let Some(value) = self.decoder.next_value()? {
@@ -310,8 +312,8 @@ impl Client {
         }
     }
 
-    /// Takes the output; no output may be left from before. Waits for this time if there is no
-    /// output yet. Returns false if no output has come after the wait.
+    /// Moves the pipe's output to `output`, which must be empty. Blocks for at most `wait` until
+    /// there is output. Returns false if no output has arrived in this time.
     fn receive(&mut self, wait: Option<Duration>) -> Result<bool, CallError> {
         let interrupt = self.interrupt.as_mut().filter(|_| wait.is_none());
         let taken = match interrupt {
@@ -387,7 +389,7 @@ impl Drop for Client {
     }
 }
 
-/// Clients without a session's state, which [`crate::Server::call`] uses again.
+/// Clients that [`crate::Server::call`] reuses, because no command has changed their sessions.
 #[derive(Default)]
 pub(crate) struct IdleClients(Mutex<Vec<Client>>);
 

@@ -35,7 +35,7 @@ pub trait Sink {
     fn keyspace(&mut self, db: usize, class: Classes, event: &str, key: &[u8]);
 
     /// Receives a key that expired at `now`; `value` is its last value if that was a string. Called
-    /// for every expiry, before the `expired` event.
+    /// for every key that expires, before the `expired` event.
     fn expired(&mut self, now: Now, db: usize, key: &[u8], value: Option<&[u8]>, deadline_ms: u64);
 
     /// Receives a field of the hash `key` that expired at `now`. Called for each field, before the
@@ -44,9 +44,9 @@ pub trait Sink {
         let _ = (now, db, key, field, deadline_ms);
     }
 
-    /// An entry of a stream was removed at `now`, because its maximum age was reached at the
-    /// deadline; or a job moved, because its delay or lease ended at the deadline. Called once for
-    /// all entries that are removed together, with the first deadline.
+    /// Called when an entry of a stream was removed at `now`, because its maximum age was reached
+    /// at the deadline, or when a job was moved, because its delay or lease ended at the deadline.
+    /// Called once for all entries that are removed together, with the first deadline.
     fn became_due(&mut self, now: Now, deadline_ms: u64) {
         let _ = (now, deadline_ms);
     }
@@ -75,8 +75,8 @@ pub trait Sink {
         let _ = key;
     }
 
-    /// Publishes the keys that [`Sink::changed`] has received, so that the caller, which is about
-    /// to look up a changed key, finds them.
+    /// Adds the keys that [`Sink::changed`] has received to the sink's table of the changes that a
+    /// crash could still lose. A caller looks up keys in that table only after this call.
     fn note_changes(&mut self) {}
 
     /// Receives the name of a changed key and the clients that have read it since it last changed.
@@ -101,7 +101,8 @@ pub trait Sink {
     /// Called when every key may have changed.
     fn invalidate_all(&mut self) {}
 
-    /// Called when the wake-up of shard `shard` has moved to the earlier time `deadline_ms`.
+    /// Called when the wake-up of shard `shard`, the time at which its loop must expire keys, has
+    /// moved to the earlier time `deadline_ms`.
     fn wake(&mut self, shard: usize, deadline_ms: u64);
 }
 

@@ -49,8 +49,9 @@ fn value_of(kind: &Value, key: &[u8]) -> Option<Command> {
     })
 }
 
-/// Returns true if a key of this type and value may have this encoding. A comparison with the
-/// oracle is not enough, because the oracle has other encodings for small sets and lists.
+/// Returns true if a key of this type and value may have this encoding. `oracle` is the encoding on
+/// the redis-server. Equality with it is not required, because 7.0 has other encodings for small
+/// sets and lists.
 fn encoding_fits(kind: &Value, encoding: &Value, value: &Value, oracle: &Value) -> bool {
     let Value::Simple(kind) = kind else {
         return true;
@@ -180,8 +181,8 @@ pub fn audit(pair: &mut Pair, tolerance: &mut Tolerance) -> Result<Option<Findin
     Ok(None)
 }
 
-/// Audits, then gives the keys of A the deadlines that they have on B, so that the tolerance can be
-/// small again after a stall of the machine.
+/// Audits, then gives the keys of server A the deadlines that they have on server B, so that the
+/// tolerance can be small again after a stall of the machine.
 ///
 /// The audit fails for deadlines that differ by more than the tolerance. The commands that set the
 /// deadlines go to both servers, so that both publish the same events.

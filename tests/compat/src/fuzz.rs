@@ -85,7 +85,7 @@ struct Run<'o> {
     closed: AtomicU64,
     short_lived: AtomicU64,
     slowest_us: AtomicU64,
-    /// Time at which the GET without a reply so far was sent; `None` if all have replies.
+    /// Time at which the pending GET was sent; `None` if no GET waits for its reply.
     asked: Mutex<Option<Instant>>,
     failures: Mutex<Vec<String>>,
 }
@@ -266,7 +266,7 @@ impl Run<'_> {
         }
     }
 
-    /// Runs the simple connections, which only send GET, each with the PING of an exchange.
+    /// Runs the simple connections: each sends GET, and the PING that ends every exchange.
     fn ask_simply(&self) {
         let mut draw = self.draw(2 << 20);
         let mut sessions: Vec<Option<Session>> = (0..SIMPLE).map(|_| None).collect();

@@ -18,7 +18,7 @@ use crate::queue::{Polled, TimerKey};
 const BATCH: usize = 64;
 
 /// Number of times that the driver's thread yields the processor to let a waiting thread take the
-/// lock. It takes at most a tenth of a millisecond.
+/// lock. Together these yields usually take less than a tenth of a millisecond.
 const YIELDS_MAX: u32 = 100;
 
 /// Maximum number of entries, including dead entries, for which the driver finds the exact earliest
@@ -66,9 +66,9 @@ impl<A: Alarm> Shard<A> {
         queue
     }
 
-    /// Yields the processor until a waiting thread has taken the lock. Otherwise the driver's
-    /// thread would lock again before the waiting thread wakes up, and the waiting thread would
-    /// wait until all due alarms have fired.
+    /// Yields the processor, at most [`YIELDS_MAX`] times, until a waiting thread has taken the
+    /// lock. Otherwise the driver's thread would lock again before the waiting thread wakes up, and
+    /// that thread would wait until all due alarms have fired.
     pub(super) fn yield_lock(&self) {
         // Loom models need no fairness.
         if cfg!(all(test, loom)) {

@@ -22,7 +22,7 @@
 //!
 //! The futures need no setup, and a runtime's own timers need not be enabled. The
 //! [driver](crate::driver) of the process wakes them: a thread that sleeps exactly until the next
-//! deadline. Waiting futures of different threads do not contend for a lock.
+//! deadline. Waiting futures of different threads rarely contend for a lock.
 //!
 //! # Exactness
 //!
@@ -32,8 +32,8 @@
 //!
 //! # Cancellation
 //!
-//! All futures may be dropped between any two polls. A dropped future is disarmed at once and
-//! leaves no memory in use. Dropping [`Interval::tick`] or [`DelayQueue::next`] loses no tick and
+//! All futures may be dropped between any two polls. A dropped future is disarmed at once, and the
+//! driver reuses its memory. Dropping [`Interval::tick`] or [`DelayQueue::next`] loses no tick and
 //! no value, so they can be branches of a `select!` in a loop. Forgetting a future (`mem::forget`)
 //! costs only a spurious wake-up.
 //!
@@ -87,8 +87,8 @@
 //!
 //! - A future owns at most one alarm, which holds a waker. A poll that has to wait arms the alarm.
 //!   The alarm is disarmed when the future is ready or dropped.
-//! - Only `waiting` passes wakers to the driver. A waker is cloned, woken and dropped with no lock
-//!   held, because all three may run the executor's code.
+//! - Only the module `waiting` passes wakers to the driver. A waker is cloned, woken and dropped
+//!   with no lock held, because all three may run the executor's code.
 //! - A future keeps its *timeline*: the real clock, or the virtual clock that its thread has
 //!   entered. The timeline is chosen when the future is created, or when a [`Timeout`] is first
 //!   polled.

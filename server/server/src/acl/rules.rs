@@ -1,9 +1,9 @@
 //! The language of ACL rules, such as `+get`, `~key*` and `(...)`: applies rules to users, and
 //! prints users as rules.
 //!
-//! As in Redis 7.2, a printed user begins with all commands or no command. The rules about commands
-//! follow in the order in which they were applied, without those that a later rule about the same
-//! command or category has replaced.
+//! As in Redis 7.2, the printed commands of a user begin with `+@all` or `-@all`. The rules about
+//! single commands and categories follow in the order in which they were applied. If several rules
+//! are about the same command or category, only the last of them is printed.
 
 use punctual_store::error::c_string;
 use thiserror::Error;
@@ -46,7 +46,8 @@ pub(crate) struct Rules {
     pub(crate) categories: Vec<Category>,
 }
 
-/// Returns true if a name or a pattern has characters that would make printed rules ambiguous.
+/// Returns true if a name or a pattern has white space or a zero byte, which printed rules cannot
+/// contain.
 pub(crate) fn has_spaces(text: &[u8]) -> bool {
     text.iter()
         .any(|byte| matches!(byte, b' ' | b'\t'..=b'\r' | 0))
@@ -55,7 +56,7 @@ pub(crate) fn has_spaces(text: &[u8]) -> bool {
 /// Joins the arguments of each selector `(...)` that spans several arguments.
 ///
 /// # Errors
-/// Returns the position of a parenthesis that is not closed.
+/// Returns the position of the argument whose parenthesis is not closed.
 pub(crate) fn merged<'a>(words: impl Iterator<Item = &'a [u8]>) -> Result<Vec<Vec<u8>>, usize> {
     let mut rules: Vec<Vec<u8>> = Vec::new();
     let mut open: Option<(usize, Vec<u8>)> = None;
@@ -342,7 +343,6 @@ pub(crate) fn print_channels(selector: &Selector) -> Vec<u8> {
     patterns.join(&b' ')
 }
 
-/// Returns a hash in hexadecimal digits.
 pub(crate) fn hex(hash: &Hash) -> String {
     hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,4 +1,5 @@
-//! CLIENT, except LIST, INFO and KILL.
+//! CLIENT. The handlers of LIST, INFO and KILL are in `client_list`, those of client-side caching
+//! in `tracking`.
 
 use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Args, Reply};
@@ -146,7 +147,7 @@ static SUBCOMMANDS: &[ServerCommand] = &[
     ),
 ];
 
-/// Returns an error for a name with characters that would break the lines of CLIENT LIST.
+/// Returns the name, or an error if it has characters that would break a line of CLIENT LIST.
 pub(super) fn checked_name(name: &[u8]) -> Result<&[u8], Error> {
     if is_printable(name) {
         Ok(name)

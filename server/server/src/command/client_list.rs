@@ -75,13 +75,13 @@ pub(super) fn list(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(),
     Ok(())
 }
 
-/// Filter of CLIENT KILL. A client must match all parts.
+/// Options of CLIENT KILL. A client is killed if it matches all of them.
 struct Filter<'a> {
     id: Option<u64>,
     addr: Option<&'a [u8]>,
     laddr: Option<&'a [u8]>,
     kind: Option<ClientType>,
-    /// Number of the user, which differs from the numbers of deleted users with the same name.
+    /// Id of the user. A new user with the name of a deleted user has another id.
     user: Option<u64>,
     /// Minimum age in seconds.
     min_age_s: Option<u64>,

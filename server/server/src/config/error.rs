@@ -10,23 +10,24 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// A line of a file, or an argument, is invalid.
+    /// A line of a file, an option of the command line, or an option of the embedding program is
+    /// invalid.
     #[error(
         "\n*** FATAL CONFIG FILE ERROR (Punctual {version}) ***\nReading {place}\n>>> '{line}'\n{reason}",
         version = env!("CARGO_PKG_VERSION")
     )]
     Line {
-        /// The file or argument that contains the line.
+        /// The file or option that contains the line.
         place: Place,
         /// The line as written. For an argument: the equivalent line of a configuration file.
         line: String,
         /// The reason for which the line is invalid.
         reason: String,
     },
-    /// A configuration file cannot be read.
+    /// A configuration file or standard input cannot be read.
     #[error("Fatal error, can't open config file '{}': {}", path.display(), io_reason(source))]
     Open {
-        /// Path of the file.
+        /// Path of the file, or `standard input`.
         path: PathBuf,
         /// Error of the operating system.
         source: io::Error,
@@ -39,7 +40,7 @@ pub enum ConfigError {
 /// Place of an invalid line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
-    /// Line `line` (from 1) of a configuration text.
+    /// A line of a configuration text.
     File {
         /// Path of the file, or a name such as `standard input`.
         origin: String,
@@ -64,17 +65,18 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// Error of a CONFIG SET, which changed nothing. `Display` is Redis's error text without its first
-/// word.
+/// Error of CONFIG SET. After an error, no value has changed. `Display` is Redis's error text
+/// without its first word.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SetError {
     /// No directive has this name.
     #[error("Unknown option or number of arguments for CONFIG SET - '{}'", String::from_utf8_lossy(.0))]
     Unknown(Vec<u8>),
-    /// One of the directives may not change while a snapshot is loaded.
+    /// One of the directives may not change while the server loads its data at startup.
     #[error("Redis is loading the dataset in memory")]
     Loading,
-    /// The directive may not be changed, or not to this value.
+    /// The directive may not be changed, is named twice, has an invalid value, or has a value that
+    /// the server could not apply.
     #[error("CONFIG SET failed (possibly related to argument '{name}') - {reason}")]
     Refused {
         /// Name of the directive.
@@ -94,7 +96,8 @@ impl SetError {
     }
 }
 
-/// Error of a CONFIG REWRITE, which wrote nothing. `Display` is Redis's error text after `ERR `.
+/// Error of CONFIG REWRITE. After an error, the file is unchanged. `Display` is Redis's error text
+/// after `ERR `.
 #[derive(Debug, Error)]
 pub enum RewriteError {
     /// The server was started without a file.

@@ -2,13 +2,13 @@
 //!
 //! - One table (`table`) has a row for each directive. Files, options, CONFIG GET, CONFIG SET and
 //!   CONFIG REWRITE all follow this row. A directive is implemented, or accepted without effect and
-//!   named in a warning at start, or refused with a reason (`Effect`).
+//!   named in a warning at start, or limited to its default value (`Effect`).
 //! - Hot paths read the plain fields of [`Settings`], which is rebuilt after each change and shared
 //!   by `Arc`.
 //! - CONFIG SET is atomic: [`Config::set`] checks every pair first, and [`Config::undo`] reverts
 //!   the change when the server cannot apply it.
-//! - This module only stores values: it binds no socket, changes no directory, writes no log line,
-//!   and touches no files except configuration files.
+//! - This module only stores values: it binds no socket, changes no directory and writes no log
+//!   line. Other modules apply the values.
 //!
 //! `source` reads files, `invocation` the command line, and `quoting` splits both into words;
 //! `parse` and `value` convert between words and values; `rewrite` updates the user's file.
@@ -158,8 +158,8 @@ impl Config {
     /// standard input.
     ///
     /// # Errors
-    /// Returns an error for the first invalid directive, with its place, and for a file that cannot
-    /// be read.
+    /// Returns an error for the first invalid directive, with its place, for a file or standard
+    /// input that cannot be read, and for a current directory that cannot be determined.
     ///
     /// ```
     /// use punctual_server::config::Config;
@@ -256,8 +256,8 @@ impl Config {
             })
     }
 
-    /// Returns the implemented directives as plain fields. O(1): all callers share one value until
-    /// the next change.
+    /// Returns the directives that the server uses as plain fields. O(1): all callers share one
+    /// value until the next change.
     #[must_use]
     pub fn settings(&self) -> Arc<Settings> {
         Arc::clone(&self.settings)
@@ -303,7 +303,7 @@ impl Config {
     ///
     /// As in Redis, a pattern without wildcards also finds hidden directives. A directive that
     /// several patterns match is listed once, under the name and the case of the first match.
-    /// **O(patterns · directives)**.
+    /// **O(patterns · directives²)**.
     pub fn get<'p>(&self, patterns: impl IntoIterator<Item = &'p [u8]>) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut found: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
         let mut add = |name: &[u8], value: &Value| {
@@ -355,8 +355,8 @@ impl Config {
         let protected_allowed = Values(&self.values)
             .permission("enable-protected-configs")
             .allows(caller_is_local);
-        // Names are checked first, so that an unknown name is reported even if an earlier value is
-        // invalid.
+        // All names are checked before the first value is parsed, so that an unknown name is
+        // reported even if the value of an earlier pair is invalid.
         let mut rows = Vec::with_capacity(pairs.len());
         for (name, value) in pairs {
             let Some((index, directive)) = table::find(name) else {

@@ -1,6 +1,7 @@
 //! Parses words into values of each [`Kind`].
 //!
-//! The error texts are Redis's: clients see them after "CONFIG SET failed ...".
+//! The error texts are Redis's. Clients see them after "CONFIG SET failed ...", and the server
+//! prints them if it refuses a configuration at start.
 
 use punctual_store::events::Classes;
 
@@ -192,7 +193,7 @@ fn text(word: &[u8], rule: TextRule) -> Result<Value, String> {
     }
 }
 
-/// Returns an empty list if the only word is empty.
+/// Returns the words, or an empty list if the only word is empty, as in `save ""`.
 fn without_empty<'a, 'b>(words: &'a [&'b [u8]]) -> &'a [&'b [u8]] {
     if matches!(words, [[]]) { &[] } else { words }
 }

@@ -40,12 +40,12 @@ pub(crate) enum Check {
     ReadOnly,
     /// There is memory for the command.
     Memory,
-    /// The server is not stopping, busy, loading or stale, and can persist the changes of the
-    /// command.
+    /// The server is not stopping, busy, loading or a stale replica. For a command that writes, it
+    /// also is not a read-only replica, has enough replicas, and can persist the change.
     State,
     /// The client has no subscriptions in RESP2, where replies and messages look alike.
     Subscriptions,
-    /// No CLIENT PAUSE delays the command.
+    /// No pause of clients delays the command.
     Pause,
     /// The client is not a monitor or a replica, or the command does not access data.
     Attachment,
@@ -114,7 +114,8 @@ pub(crate) struct Refusal {
     pub(crate) check: Check,
     /// The error to reply.
     pub(crate) error: Error,
-    /// The rule that denies the command, for ACL LOG.
+    /// The command, key or channel that the user may not access, for ACL LOG. `None` if another
+    /// check has refused the command.
     denied: Option<Denied>,
 }
 
@@ -199,6 +200,7 @@ impl Dispatcher<'_, '_> {
         {
             return Err(Refusal::new(Memory, error));
         }
+        // Without `background`, this command of a client arrives during a busy script of its loop.
         if State.is_for(source)
             && (self.shared.gate.is_closed() || source == Client && self.background.is_none())
         {
@@ -243,8 +245,8 @@ impl Dispatcher<'_, '_> {
             let error = "ERR the command is not allowed in an append-only file";
             return refused.then_some(Error::fixed(error));
         }
-        // DEBUG may allow NOSCRIPT commands in scripts, but not the commands that a transaction
-        // excludes, because a script runs as one.
+        // DEBUG SET-DISABLE-DENY-SCRIPTS allows NOSCRIPT commands in scripts. It does not allow
+        // commands that a transaction excludes, because a script runs like a transaction.
         let allowed = self
             .shared
             .switches
@@ -258,8 +260,9 @@ impl Dispatcher<'_, '_> {
         refused.then_some(Error::fixed(error))
     }
 
-    /// Frees memory for a command of a client if necessary. Returns an error if there is not
-    /// enough.
+    /// Frees memory for a command of a client if necessary. Returns an error if memory is still
+    /// short. For a command of a script, frees nothing, and returns an error if memory was short
+    /// when the script began.
     #[inline]
     fn lacks_memory(&mut self, source: Source, session: &Session, entry: &Entry) -> Option<Error> {
         if source == Script {

@@ -79,7 +79,7 @@ impl Manifest {
     /// Parses the content of a manifest.
     ///
     /// # Errors
-    /// Returns Redis's error for the first line that is invalid.
+    /// Returns Redis's error for an empty manifest, or for the first line that is invalid.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, ManifestError> {
         let mut manifest = Self::default();
         if bytes.is_empty() {
@@ -157,8 +157,8 @@ impl Manifest {
         }
     }
 
-    /// Makes `base` the base file. The old base file and the incremental files become history; with
-    /// `keeps_last`, the last incremental file does not.
+    /// Makes `base` the base file. The old base file and the incremental files become history,
+    /// except the last incremental file if `keeps_last` is true.
     pub(crate) fn replace_base(&mut self, base: Entry, keeps_last: bool) {
         let count = self.incremental.len();
         let keep = count.saturating_sub(usize::from(keeps_last));

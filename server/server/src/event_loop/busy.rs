@@ -38,7 +38,7 @@ impl Background for EventLoop {
             let _ = poll.poll(&mut events, Some(Duration::ZERO));
         }
         self.busy.nested = true;
-        // The read that called the script uses the loop's buffer.
+        // The read that called the script uses the loop's buffer, so other reads get a new one.
         let buffer = std::mem::replace(
             &mut self.reading.buffer,
             vec![0; crate::event_loop::READ_SIZE].into(),
@@ -108,7 +108,7 @@ impl EventLoop {
         }
     }
 
-    /// Like [`EventLoop::end_busy`], for a script that no connection has called.
+    /// Resets the state of a busy script that no connection has called, such as a timer's script.
     pub(crate) fn busy_is_over(&mut self) {
         self.busy.swept = false;
     }

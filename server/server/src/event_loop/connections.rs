@@ -54,7 +54,7 @@ impl EventLoop {
         }
     }
 
-    /// Replaces the TCP listeners of each kind that is given.
+    /// Replaces the listeners of `port`, of `tls-port`, or of both. `None` keeps the old listeners.
     pub(crate) fn listen(&mut self, plain: Option<Vec<Listener>>, tls: Option<Vec<Listener>>) {
         let mut all: Vec<Listener> = std::mem::take(&mut self.listeners);
         for listener in &mut all {
@@ -117,7 +117,8 @@ impl EventLoop {
         }
     }
 
-    /// Adds a connection to this loop.
+    /// Adds a connection to this loop. Returns its slot, or `None` if the system cannot report the
+    /// events of its socket.
     pub(crate) fn serve(&mut self, mut arrival: Arrival, now: Now) -> Option<usize> {
         let slot = self.free_slots.pop().unwrap_or_else(|| {
             self.connections.push(None);

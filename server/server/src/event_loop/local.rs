@@ -6,7 +6,8 @@
 //! commands that may take long, and commands that arrive while the loop is in use.
 //!
 //! Ground rules: [`EventLoop::run_local`] does not use the poll, which the sleeping thread has, and
-//! does not wait. It wakes the loop's thread if it leaves work that the thread does not expect.
+//! waits only for locks. It wakes the loop's thread if it leaves work that the thread does not
+//! expect.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -87,7 +88,8 @@ impl EventLoop {
         mailbox.wake_for(if has_work { 0 } else { self.next_wakeup_ms() });
     }
 
-    /// Reads the input of a local client, and writes the output that it has room for now.
+    /// Schedules a read of a local client's input, and a write of the output for which its pipe has
+    /// room now.
     pub(crate) fn serve_local(&mut self, pipe: &Pipe) {
         if let Some(slot) = self.slot_of(pipe) {
             self.read_again(slot);

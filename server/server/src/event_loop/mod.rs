@@ -68,7 +68,8 @@ use state::{Ended, Freed, Inbox, LoopTimer, Reading, Resuming, SharedOfLoop, Wri
 
 /// Maximum number of bytes of a read from a socket.
 const READ_SIZE: usize = 64 << 10;
-/// Maximum steps of expiry between two polls of the sockets: well under a millisecond of work.
+/// Maximum number of steps of expiry, such as the removal of one key, between two polls of the
+/// sockets. They take well under a millisecond.
 const EXPIRY_BATCH: usize = 1_000;
 /// Maximum wait for the lock of a shard with due entries.
 const LOCK_PATIENCE: Duration = Duration::from_millis(1);
@@ -232,7 +233,7 @@ impl EventLoop {
         while let Some(this) = &mut *guard
             && !this.stopping
         {
-            if !this.has_input_beside_held(&mut events) {
+            if !this.has_input_while_held(&mut events) {
                 let timeout = this.prepare_sleep();
                 let polled = Self::poll(&mut guard, &mut events, timeout);
                 let Some(this) = &mut *guard else { return };
@@ -403,7 +404,7 @@ impl EventLoop {
 
     /// Adds the turn's counts to the loop's statistics.
     fn count(&mut self, turn: &mut Turn) {
-        // Taken, so that no count is added twice.
+        // `take` leaves zeros in the turn, so that no count is added twice.
         let counted = std::mem::take(&mut turn.stats);
         self.shared.observed.stats[self.number].add(counted);
     }
@@ -472,7 +473,7 @@ impl EventLoop {
         }
     }
 
-    /// Returns whether CLIENT PAUSE keeps the dataset unchanged, or the server loads its files.
+    /// Returns whether keys must not expire, because clients are paused or the server loads data.
     fn expiry_is_paused(&self, now: Now) -> bool {
         self.shared.durability.is_loading() || self.shared.clients.pauses.in_force(now).is_some()
     }

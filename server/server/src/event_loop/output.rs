@@ -20,12 +20,13 @@ use crate::log;
 use crate::node::order::Order;
 use crate::world::Moment;
 
-/// The loop keeps a larger output buffer for the next replies only while it has fewer buffers.
+/// A written buffer larger than [`SMALL_OUTPUT`] is kept for later replies only if there are fewer
+/// spare buffers than this number.
 const SPARE_OUTPUTS: usize = 16;
-/// The loop keeps a small output buffer for the next replies only while it has fewer buffers. So
-/// many clients may have a reply in one turn.
+/// The same limit for a small written buffer. It is high, because many clients may have a reply in
+/// one turn.
 const SPARE_SMALL_OUTPUTS: usize = 1024;
-/// Capacity in bytes of a small output buffer.
+/// Maximum capacity in bytes of a small output buffer.
 const SMALL_OUTPUT: usize = 4 << 10;
 /// Maximum time for which a loop polls the released position.
 const POLL_MAX: Duration = Duration::from_micros(50);
@@ -76,9 +77,9 @@ impl EventLoop {
         }
     }
 
-    /// Sets the position of the log that the output held in this turn waits for. Called when all
-    /// effects of the turn are in the log. Output that was flushed while a script ran may already
-    /// be in the list of held output.
+    /// Replaces [`THIS_TURN`], the placeholder for the log's position after this turn, in the holds
+    /// of this turn's output. Called when all effects of the turn are in the log. Output that was
+    /// flushed while a script ran may already be in the list of held output.
     pub(crate) fn end_holding(&mut self) {
         let until = self.shared.durability.changelog.file_end();
         for slot in std::mem::take(&mut self.writing.holding) {
@@ -110,8 +111,8 @@ impl EventLoop {
 
     /// Writes released output. If output is still held and there is more input, puts its events in
     /// `events` and returns true, so that the input's commands run first. Wakes the file's thread
-    /// if there is no more input, or if the loop last woke the thread [`COLLECTING`] ago.
-    pub(crate) fn has_input_beside_held(&mut self, events: &mut Events) -> bool {
+    /// if there is no more input, or if the loop has not woken the thread for [`COLLECTING`].
+    pub(crate) fn has_input_while_held(&mut self, events: &mut Events) -> bool {
         self.write_released();
         if self.writing.held.slots.is_empty() {
             self.writing.held.since = None;
@@ -146,7 +147,7 @@ impl EventLoop {
         let mailbox = &self.shared.mailboxes[self.number];
         let began = self.shared.world.stopwatch();
         while log.is_held(until) {
-            if mailbox.is_full() {
+            if mailbox.has_mail() {
                 return;
             }
             let waited = self.shared.world.since(began);
@@ -201,7 +202,7 @@ impl EventLoop {
     /// Moves messages from the mailbox to their clients' output. Orders wait for the end of the
     /// turn.
     pub(crate) fn collect_messages(&mut self) {
-        if !self.shared.mailboxes[self.number].is_full() {
+        if !self.shared.mailboxes[self.number].has_mail() {
             return;
         }
         let mut mail = std::mem::take(&mut self.inbox.mail);

@@ -21,7 +21,7 @@ use crate::replication::upstream::{Attempt, Phase};
 /// A version of Valkey whose snapshots we read. Valkey sends deadlines of hash fields only to a
 /// replica that announces such a version.
 const VALKEY_VERSION: &[u8] = b"9.1.0";
-/// Maximum length of a line.
+/// Maximum length of a line from the primary, in bytes.
 const LINE_MAX: usize = 4 << 10;
 
 /// Stage of the handshake: the command whose answer is next, or a result.
@@ -78,8 +78,9 @@ impl Link {
         }
     }
 
-    /// Returns `Some` if the stream continues the server's data, with the ID of the history if the
-    /// primary has sent it. Returns `None` if the attempt has failed.
+    /// Returns the result at the end of the conversation: `Some` if the stream continues the
+    /// server's data, with the ID of the history if the primary has sent it; `None` if the attempt
+    /// has failed.
     pub(crate) fn continued(&self) -> Option<Option<ReplicationId>> {
         match self.stage {
             Stage::Continued(id) => Some(id),

@@ -43,7 +43,7 @@ impl Shutdown {
         self.by_signal.store(false, Ordering::Release);
     }
 
-    /// Begins to wait for replicas.
+    /// Begins to wait for replicas, at most until `deadline_ms`.
     pub(crate) fn wait(&self, options: ShutdownOptions, deadline_ms: u64) {
         let mut pending = self.pending.lock();
         *pending = Some(Pending {
@@ -53,7 +53,7 @@ impl Shutdown {
         self.deadline_ms.store(deadline_ms, Ordering::Release);
     }
 
-    /// Ends the wait and returns its parameters.
+    /// Ends the wait, if there is one, and returns its parameters.
     pub(crate) fn take(&self) -> Option<Pending> {
         let mut pending = self.pending.lock();
         self.deadline_ms.store(0, Ordering::Release);

@@ -40,16 +40,16 @@ pub(super) const BLOCK_BYTES: usize = 256 << 10;
 const RECORDS_PER_PAUSE: u64 = 512;
 /// File size above which the log shows the progress of a load.
 const PROGRESS_MIN_BYTES: u64 = 64 << 20;
-/// Minimum size of a record: a type, a key and a value.
+/// Assumed minimum size of a record in bytes: a type, a key and a value.
 const RECORD_MIN_BYTES: u64 = 5;
 /// Maximum number of keys without elements that the log lists.
 const EMPTY_LISTED_MAX: u64 = 10;
 
-/// Error of a load. The file is unchanged.
+/// Error of a load. The snapshot's file is unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// The file cannot be opened.
+    /// The file cannot be opened, or the system does not report its length.
     #[error("Fatal error: can't open the RDB file {} for reading: {source}", path.display())]
     Open {
         /// Path of the snapshot.
@@ -67,7 +67,7 @@ pub enum LoadError {
         /// Error of the operating system.
         source: io::Error,
     },
-    /// The file is damaged.
+    /// The file is damaged, or has an item that cannot be loaded, such as an existing key.
     #[error(
         "The RDB file {} is damaged at byte {offset}: {reason}. The file is unchanged: repair it or move it away, or \
          start with another `dbfilename`",
@@ -78,7 +78,7 @@ pub enum LoadError {
         path: PathBuf,
         /// Offset of the failure in the file.
         offset: u64,
-        /// The defect at this offset.
+        /// Description of the defect.
         reason: String,
     },
     /// The file has more databases than the server.
@@ -108,10 +108,10 @@ pub enum LoadError {
         /// The first of these records, with their types and offsets.
         records: String,
     },
-    /// The append-only file cannot be loaded.
+    /// The append-only file cannot be loaded, or the server cannot continue it.
     #[error(transparent)]
     AppendOnly(#[from] AofError),
-    /// The server is stopping.
+    /// The load was aborted: the server stops, or the data is no longer needed.
     #[error("Loading was aborted because the server stops")]
     Stopped,
 }
@@ -183,7 +183,7 @@ fn load_and_append(
     let mut loaded = Loaded::default();
     match &start.append_only {
         Some(files) if files.exist() => loaded = files.load(shared, turn, runner, Turn::release)?,
-        // Unlike Redis, which ignores the snapshot if `appendonly` is on, and starts without keys.
+        // Redis would ignore the snapshot, because `appendonly` is on, and start without keys.
         _ if shared.durability.disk.exists(&path) => {
             let extras = load(shared, &path, turn, false, Turn::release)?;
             if let Some(position) = extras.position {
@@ -323,8 +323,8 @@ pub(in crate::persist) fn read_block(file: &mut dyn Input, buffer: &mut [u8]) ->
     }
 }
 
-/// Loads the snapshot at the start of a file, without the keys that are due at the turn's instant,
-/// except timers and queues of jobs. Returns its length, and its content other than keys.
+/// Loads the snapshot at the start of a file. Skips keys that are due at the turn's instant, except
+/// timers and queues of jobs. Returns the snapshot's length, and its content other than keys.
 pub(super) fn read_file<'s>(
     shared: &Shared,
     path: &Path,

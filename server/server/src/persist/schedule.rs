@@ -1,7 +1,8 @@
 //! Save points: `save 3600 1 300 100 60 10000`.
 //!
-//! The server does not poll. A turn that has changed keys calls [`save_if_due`]. If the next save
-//! point also depends on time, a timer of the first loop fires at [`next_check_ms`].
+//! The server does not poll. Each turn of an event loop calls [`save_if_due`], so a save point that
+//! depends on changes is noticed at once. If enough keys have changed and only time is missing, the
+//! loops wake up at [`next_check_ms`].
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,11 +15,12 @@ use crate::node::Shared;
 use crate::persist::aof::rewrite;
 use crate::persist::save;
 
-/// Delay between a failed snapshot and the next attempt.
+/// Minimum time from the start of a snapshot that fails to the next attempt.
 const RETRY_MS: u64 = 5_000;
 
 /// Returns the time, in Unix milliseconds, at which the next save point is reached without further
-/// changes. Returns `None` if all save points need more changes, or during a save or load.
+/// changes. Returns `None` if all save points need more changes, or during a walk (for example a
+/// save) or a load.
 pub(crate) fn next_check_ms(shared: &Shared, settings: &Settings) -> Option<u64> {
     if settings.save.is_empty() {
         return None;

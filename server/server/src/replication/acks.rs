@@ -29,14 +29,14 @@ pub(crate) struct Goal {
 pub(crate) struct LocalFile {
     /// True if this server's file must be synced up to `position`.
     pub(crate) required: bool,
-    /// Position in the append-only file after the client's last write.
+    /// Position in the log of changes after the client's last write.
     pub(crate) position: u64,
 }
 
 /// State of the acknowledgements for a [`Goal`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reached {
-    /// Number of replicas that have acknowledged the goal's offset.
+    /// Number of replicas that have acknowledged the goal's offset, or for WAITAOF synced it.
     pub(crate) replicas: usize,
     /// True if this server's append-only file is synced up to the goal's position.
     pub(crate) file: bool,
@@ -73,8 +73,8 @@ impl Acks {
         !self.waits.lock().is_empty()
     }
 
-    /// Removes a waiter that was claimed, and returns its goal. Returns `None` if the waiter
-    /// belongs to a blocking command.
+    /// Removes a waiter that was claimed, and returns its goal. Returns `None` if the waiter is not
+    /// in the list, for example because it belongs to BLPOP.
     pub(crate) fn remove(&self, waiter: &Arc<Waiter>) -> Option<Goal> {
         let mut waits = self.waits.lock();
         let at = waits

@@ -25,17 +25,18 @@ use crate::tls::sessions::Sessions;
 use crate::tls::trust::ChainOnly;
 use crate::world::World;
 
-/// Error of a TLS configuration. `Display` is Redis's log line.
+/// Error of a TLS configuration. `Display` is the log line, as Redis words it if Redis has the
+/// error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
-    /// No certificate is configured.
+    /// A certificate is missing: `tls-cert-file`, or `tls-client-cert-file` for a client key.
     #[error("No tls-cert-file configured!")]
     NoCertificate,
-    /// No private key is configured.
+    /// A private key is missing: `tls-key-file`, or `tls-client-key-file` for a client certificate.
     #[error("No tls-key-file configured!")]
     NoKey,
-    /// No trusted authority is configured.
+    /// No trusted authority is configured, although the settings need one.
     #[error(
         "Either tls-ca-cert-file or tls-ca-cert-dir must be specified when tls-cluster, tls-replication or tls-auth-clients are enabled!"
     )]
@@ -228,7 +229,7 @@ fn certified_key(
             loaded.map_err(|e| bad_key(e.to_string()))
         })?;
     let certified = CertifiedKey::new(chain, key);
-    // rustls cannot parse every certificate, but the peers may still accept it.
+    // Peers may accept a certificate that rustls cannot parse, so only a mismatch is an error.
     match certified.keys_match() {
         Err(rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => {
             Err(bad_key("key values mismatch".to_owned()))

@@ -190,8 +190,8 @@ fn every_command_needs_memory_as_in_redis() {
     server.stop();
 }
 
-/// The memory stays at the limit under each policy, with one and with several loops. Volatile
-/// policies keep keys without a deadline.
+/// Under these policies, the memory exceeds the limit by less than 2 %, with one and with several
+/// loops. Volatile policies keep keys without a deadline.
 #[test]
 fn the_memory_stays_at_the_limit() {
     for threads in ["1", "3"] {
@@ -266,7 +266,7 @@ fn evictions_are_in_the_log() {
     let mut events = Wire::to(server.port);
     events.send(&["SUBSCRIBE __keyevent@0__:evicted"]);
     events.value();
-    // The limit leaves room for the backlog and the buffers of the file.
+    // The limit leaves room for the backlog and for the buffers of the append-only file.
     let limit = used(&mut c) + 6 * MIB;
     set(&mut c, "maxmemory-policy", "allkeys-lru");
     set(&mut c, "maxmemory", &limit.to_string());
@@ -444,7 +444,7 @@ fn clients_are_evicted_by_their_memory() {
         set(&mut c, "maxmemory-clients", "5mb");
         eventually(|| !exists(&mut c, first));
         assert!(exists(&mut c, second));
-        // The limit is a part of maxmemory.
+        // A limit in percent is a part of `maxmemory`.
         set(&mut c, "maxmemory", "50mb");
         set(&mut c, "maxmemory-clients", "1%");
         eventually(|| !exists(&mut c, second));

@@ -145,7 +145,7 @@ fn only_offsets_in_the_backlog_are_continued() {
 }
 
 #[test]
-fn several_replicas_share_a_walk() {
+fn several_replicas_share_a_snapshot() {
     let server = builder()
         .option("repl-diskless-sync-delay", "3600")
         .option("repl-diskless-sync-max-replicas", "2")
@@ -199,7 +199,7 @@ fn a_replica_without_eof_gets_a_length() {
         c.ask(&["SET", "a", "1"]);
         assert_eq!(follower.command(), "SELECT 0");
         assert_eq!(follower.command(), "SET a 1");
-        // Like redis-cli: SYNC instead of PSYNC, so there is no line and no ID.
+        // Like redis-cli: SYNC instead of PSYNC, so no line +FULLRESYNC with an ID comes first.
         let mut old = Follower::open(server.port());
         old.send(&["SYNC"]);
         assert!(old.payload().0.starts_with(b"REDIS00"));
@@ -347,8 +347,8 @@ fn a_stuck_full_synchronization_delays_no_other_replica() {
     for n in 0..24 {
         c.ask(&["SET", &n.to_string(), &value]);
     }
-    // The bytes exceed the buffers of the sockets, but not the lead that the quick replica may
-    // have.
+    // The snapshot exceeds the buffers of the sockets, but not the number of bytes by which the
+    // quick replica may be ahead of the stuck one.
     let mut stuck = Follower::able(server.port());
     stuck.ask("?", -1);
     let mut quick = Follower::able(server.port());

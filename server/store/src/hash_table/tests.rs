@@ -55,7 +55,7 @@ fn a_hundred_thousand_keys_are_inserted_and_removed() {
     );
 }
 
-/// More keys than reserved, fewer, or none.
+/// Reserves room for no keys, and for fewer, as many and more keys than are inserted.
 #[test]
 fn reserved_room_is_used_and_released() {
     for reserved in [0, 4_096, 4_097, 50_000, 100_000, 400_000] {
@@ -124,7 +124,7 @@ proptest! {
         }
     }
 
-    /// A scan visits every key that stays exactly once, while others are added and removed.
+    /// A scan visits every key that stays exactly once, while other keys are added and removed.
     #[test]
     fn a_scan_visits_all_keys_that_stay(seed in any::<u32>(), churn in proptest::collection::vec((any::<bool>(), 0..50_000u32, 1..3000u32), 1..30)) {
         let stay: Vec<u32> = (1_000_000..1_003_000).collect();

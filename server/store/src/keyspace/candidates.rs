@@ -1,9 +1,9 @@
 //! Candidates for eviction: keys of a shard that the eviction policy may remove next.
 //!
-//! As in Redis, a few random keys are examined for each eviction, and the keys that the policy
-//! prefers are kept as candidates for later evictions. [`WARM_MAX`] keys are examined at a time, so
-//! that their cache misses overlap. A candidate that was used or replaced since it was examined is
-//! dropped.
+//! As in Redis, a few random keys are examined for each eviction. With an LRU, LRM or LFU policy,
+//! the keys that the policy prefers are kept as candidates for later evictions. A candidate that
+//! was used or replaced since it was examined is dropped. [`WARM_MAX`] keys are examined at a time,
+//! so that their cache misses overlap.
 
 use rand::rngs::SmallRng;
 use rand::{Rng as _, RngExt as _};
@@ -88,8 +88,8 @@ impl Candidates {
         }
     }
 
-    /// Takes up to `count` keys to evict into `batch`, the best first. If `batch` stays empty,
-    /// returns whether the search has ended; after false, another call may find a key.
+    /// Takes up to `count` keys to evict into `batch`, the best first. The result matters only if
+    /// `batch` stays empty: false means that another call may find a key.
     pub(crate) fn take(
         &mut self,
         dbs: &[Db],
@@ -142,8 +142,8 @@ impl Candidates {
         self.all.sort_by_key(|candidate| candidate.rank);
     }
 
-    /// Examines [`owed`](Self::owed) keys, or more if there are few candidates. Returns the same as
-    /// [`Candidates::take`].
+    /// Examines [`owed`](Self::owed) keys, or more if there are few candidates. Returns false if it
+    /// found no key but another call may find one.
     fn examine_more(&mut self, dbs: &[Db], policy: Eviction, uses: Uses, now: Now) -> bool {
         let mut ended = true;
         while self.owed >= WARM_MAX || self.all.len() < FEW {

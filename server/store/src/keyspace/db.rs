@@ -1,12 +1,15 @@
 //! One database of one shard: its records, the hash table that finds them, and the timing wheel
 //! that expires them.
 //!
-//! Invariant: a record has a deadline if and only if exactly one entry in the wheel carries its
-//! stamp; that entry is filed at the deadline or earlier (a later deadline only rewrites the
-//! record). Every change of a deadline goes through [`Db::set_deadline`], every removal of a key
-//! through `Db::unlink`. Hash fields with deadlines, and streams and queues of jobs with a
-//! *timeline* (times at which something in the value is due), have timers in the same wheel;
-//! `fields.rs` and `timelines.rs` arm and disarm them.
+//! An entry of the wheel carries a *stamp*, the number of the operation that filed it. The entry is
+//! *live* while its record has the same stamp, otherwise *stale*. Invariant: a record with a
+//! deadline has exactly one live entry, filed at the deadline or earlier (a later deadline only
+//! rewrites the record); other records have no live entry. Every change of a deadline goes through
+//! [`Db::set_deadline`], every removal of a key through `Db::unlink`.
+//!
+//! Hash fields with deadlines, and streams and queues of jobs with a *timeline* (times at which
+//! something in the value is due), have timers in the same wheel; `fields.rs` and `timelines.rs`
+//! arm and disarm them.
 
 mod evict;
 mod fields;
@@ -225,7 +228,8 @@ impl Db {
             .expect("the id was found under this lock")
     }
 
-    /// Lets a snapshot's walk write or open the record `id` before the record changes.
+    /// Lets a snapshot's walk write the record `id`, or begin its large value, before the record
+    /// changes.
     #[inline]
     fn before_change(&mut self, id: Id) {
         if let Some(walk) = &mut self.walk
@@ -276,8 +280,8 @@ impl Db {
         Some(*walk)
     }
 
-    /// Sets the uses of the key `id`. Does not call a snapshot's walk, because a snapshot does not
-    /// contain uses.
+    /// Sets the uses of the key `id`: its last access or its access counter, for eviction. Does not
+    /// call a snapshot's walk, because a snapshot does not contain uses.
     ///
     /// # Panics
     /// If the key was removed since `id` was found.
@@ -307,13 +311,13 @@ impl Db {
         old
     }
 
-    /// Adds a key that does not exist. O(length of the name) amortised.
+    /// Adds a key that does not exist, and arms the timers in its value. O(length of the name)
+    /// amortised, plus O(fields) for a hash whose fields have deadlines.
     pub fn insert(&mut self, key: &[u8], value: Value, uses: u32) -> Id {
         self.insert_hashed(self.hash(key), key, value, uses)
     }
 
-    /// Same as [`Db::insert`], when the name's [`Db::hash`] is known. O(1) amortised besides the
-    /// copy of the name.
+    /// Same as [`Db::insert`], when the name's [`Db::hash`] is known.
     pub fn insert_hashed(&mut self, hash: Hash, key: &[u8], value: Value, uses: u32) -> Id {
         let id = self.records.insert(Record {
             deadline: NEVER,
@@ -333,7 +337,8 @@ impl Db {
 
     /// Removes a key and returns its record, with its deadline, for the caller to drop. If a
     /// snapshot's walk still needs the value, the walk keeps it and the record has an empty string.
-    /// O(1) amortised; hashes nothing.
+    /// Does not compute the name's hash. O(1) amortised, plus O(fields) for a hash whose fields
+    /// have deadlines.
     ///
     /// # Panics
     /// If the key was removed since `id` was found.
@@ -346,8 +351,8 @@ impl Db {
     }
 
     /// Removes a key and returns its record, which the caller moves to another database or shard.
-    /// O(1) amortised. If a snapshot's walk has opened the value, the walk writes the rest of it
-    /// first: O(bytes).
+    /// Takes the time of [`Db::remove`]. If a snapshot's walk has begun to write the value, the
+    /// walk first writes all of the value: O(bytes).
     ///
     /// # Panics
     /// If the key was removed since `id` was found.
@@ -381,7 +386,7 @@ impl Db {
         record
     }
 
-    /// Returns the deadline of `id` in unix ms, if it has one.
+    /// Returns the deadline of `id` in Unix ms, if it has one.
     #[inline]
     pub fn deadline(&self, id: Id) -> Option<u64> {
         let deadline = self.get(id).deadline;
@@ -389,7 +394,8 @@ impl Db {
     }
 
     /// Sets or removes the deadline of `id`. O(1): a later deadline is only written into the
-    /// record, and after a removal the wheel's entry stays as a stale one.
+    /// record, and after a removal the wheel's entry stays as a stale one. For a timer and on a
+    /// replica O(log n), because an ordered set also has the deadline.
     pub fn set_deadline(&mut self, id: Id, deadline: Option<u64>) {
         self.before_change(id);
         // u64::MAX stands for no deadline.
@@ -505,7 +511,7 @@ impl Db {
         }
     }
 
-    /// Removes a record that [`Db::next_due`] has returned. O(1).
+    /// Removes a record that [`Db::next_due`] has returned, in the time of [`Db::remove`].
     ///
     /// # Panics
     /// If `id` is not the record that was due.

@@ -5,11 +5,12 @@
 //! some of the shards: it expires their keys. Any loop may run commands on any shard, under its
 //! lock.
 //!
-//! Ground rules: only a [`Turn`](crate::Turn) and the walk of a snapshot lock shards; a thread that
-//! needs several locks takes them in ascending order. A shard's *wake-up*, the time at which its
-//! loop must expire keys, is written under the shard's lock and may be read without it. Data that
-//! every loop reads lies on other cache lines than data that one loop often writes: a write to a
-//! shared line delays all cores.
+//! Ground rules: a [`Turn`](crate::Turn) and the walk of a snapshot lock shards. (The end of a
+//! snapshot and the start of a replica lock single shards too.) A thread that needs several locks
+//! takes them in ascending order. A shard's *wake-up*, the time at which its loop must expire keys,
+//! is written under the shard's lock and may be read without it. Data that every loop reads lies on
+//! other cache lines than data that one loop often writes: a write to a shared line delays all
+//! cores.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -210,7 +211,7 @@ impl Drop for Walked<'_> {
 /// ```
 pub struct Store {
     pub(crate) locked: Box<[Locked]>,
-    /// Wake-up of each shard in unix ms; [`NO_WAKEUP`] if the shard has no deadlines. Wake-ups
+    /// Wake-up of each shard in Unix ms; [`NO_WAKEUP`] if the shard has no deadlines. Wake-ups
     /// seldom change and all loops read them, so they do not share cache lines with the locks.
     pub(crate) wakeups: Box<[AtomicU64]>,
     /// Bytes of free places for records in each shard when it was last unlocked. Turns update it
@@ -233,8 +234,8 @@ pub struct Store {
     tickets: AtomicU64,
     /// Number of keys that clients wait for.
     waiting_keys: AtomicU64,
-    /// Number of the shard for which the growing turn waits
-    /// ([`Turn::pin_and_grow`](crate::Turn::pin_and_grow)); [`usize::MAX`] if it waits for no
+    /// Number of the shard that a turn waits to add to its pinned shards
+    /// ([`Turn::pin_and_grow`](crate::Turn::pin_and_grow)); [`usize::MAX`] if there is no such
     /// shard.
     pub(crate) wanted: AtomicUsize,
     /// Whether the log of changes has a reader: an append-only file or a replica.
@@ -247,7 +248,7 @@ pub struct Store {
     pub(crate) tracking: Tracking,
     /// Rules of NOTIFY, which append keyspace events to streams.
     pub(crate) notify: Notify,
-    /// Flushed parts of databases whose ends a snapshot has not reached.
+    /// Parts of flushed databases that a snapshot has not completely written.
     pub(crate) flushed_walks: Mutex<Vec<Db>>,
     /// Hash keys of all databases.
     pub(crate) hasher: RandomState,
@@ -407,7 +408,7 @@ impl Store {
         }
     }
 
-    /// Returns the wake-up of shard `shard` in unix ms: a lower bound of its earliest deadline, at
+    /// Returns the wake-up of shard `shard` in Unix ms: a lower bound of its earliest deadline, at
     /// which [`Turn::expire`](crate::Turn::expire) must be called. `None` if the shard has no
     /// deadlines or active expiry is off. Takes no lock.
     pub fn next_wakeup(&self, shard: usize) -> Option<u64> {
@@ -415,8 +416,8 @@ impl Store {
         (at != NO_WAKEUP && self.active_expire()).then_some(at)
     }
 
-    /// Makes turns update the figures of [`Turn::room`](crate::Turn::room) whenever they unlock a
-    /// shard.
+    /// Makes turns update the figures of [`Turn::room`](crate::Turn::room) when they unlock shards
+    /// that they may have changed.
     pub fn set_counts_room(&self, on: bool) {
         self.counts_room.store(on, Ordering::Relaxed);
     }
@@ -438,12 +439,12 @@ impl Store {
         self.active_expire.store(on, Ordering::Relaxed);
     }
 
-    /// Returns the limits of compact collections.
+    /// Returns the settings that commands need, such as limits of compact collections.
     pub fn limits(&self) -> Limits {
         *self.limits.read()
     }
 
-    /// Sets the limits of compact collections, from the next turn on.
+    /// Sets the settings that commands need, from the next turn on.
     pub fn set_limits(&self, limits: Limits) {
         *self.limits.write() = limits;
         self.limits_version.fetch_add(1, Ordering::Release);

@@ -1,10 +1,10 @@
 //! Queues of clients that wait for keys of a shard, for BLPOP and the other blocking commands.
 //!
 //! A *waiter* is a blocking command that has found nothing, with its client. It joins the queue of
-//! each of its keys under the locks under which it has run, so no push can come between. A change
-//! that may serve a waiter makes the key *ready*. When the command that made the change has ended
-//! (in a transaction, when the whole transaction has ended), its event loop runs the waiting
-//! commands again, in the order of their tickets, whichever loops their clients are on
+//! each of its keys before the locks under which it ran are released, so no push can come between.
+//! A change that may serve a waiter makes the key *ready*. When the command that made the change
+//! has ended (in a transaction, when the whole transaction has ended), its event loop runs the
+//! waiting commands again, in the order of their tickets, whichever loops their clients are on
 //! (`turn/waiters.rs`).
 //!
 //! Ground rules: the shard's lock guards the queues. A wait ends once: the first thread that
@@ -77,8 +77,7 @@ impl WaitCondition {
         matches!(self, Self::Group(..))
     }
 
-    /// Returns whether a value that does not serve one waiter with this condition serves no other
-    /// waiter with an equal condition either.
+    /// Returns whether one evaluation holds for all waiters with an equal condition.
     const fn is_shared(&self) -> bool {
         matches!(self, Self::List(_) | Self::Group(..) | Self::Jobs)
     }
@@ -91,7 +90,7 @@ pub struct Wait {
     pub condition: WaitCondition,
     /// Positions of the keys among the command's arguments.
     pub keys: Range<usize>,
-    /// End of the wait in unix ms; `None` for a wait without a timeout.
+    /// End of the wait in Unix ms; `None` for a wait without a timeout.
     pub deadline_ms: Option<u64>,
     /// Arguments that are replaced before the command runs again, such as the ID `$`, which means
     /// the last entry at the beginning of the wait: positions and new texts.
@@ -221,7 +220,7 @@ impl Waiter {
         self.queued.store(false, Ordering::Release);
     }
 
-    /// Returns the end of the wait in unix ms.
+    /// Returns the end of the wait in Unix ms.
     pub fn deadline_ms(&self) -> Option<u64> {
         self.wait.deadline_ms
     }
@@ -373,8 +372,8 @@ impl Waiters {
         keys
     }
 
-    /// Returns the first waiter of a key after `ticket` whose wait `value`, the value of the key,
-    /// ends.
+    /// Returns the first waiter after `ticket` in a key's queue whose wait `value`, the key's
+    /// value, ends.
     pub(crate) fn next(
         &self,
         db: usize,
@@ -384,8 +383,8 @@ impl Waiters {
         now: Now,
     ) -> Option<Arc<Waiter>> {
         let queue = self.dbs.get(db)?.get(key)?;
-        // Many workers may wait for the same group or queue, so a condition that was not met is not
-        // evaluated again.
+        // Many workers may wait for the same group or queue. So the last condition that was not met
+        // is not evaluated again for the waiters that follow with an equal condition.
         let mut unserved: Option<&WaitCondition> = None;
         for (_, waiter) in queue.waiters.range(ticket + 1..) {
             let condition = &waiter.wait.condition;

@@ -11,7 +11,7 @@
 //! Ground rules: every change of a record goes through `Db`, which calls its walk *before* the
 //! change. There is at most one snapshot at a time. A flushed database is kept with its walk until
 //! the walk has ended (`Store::set_aside`); no lock is needed for it. Turns have priority: a walk
-//! sleeps while a turn waits for its shard, and for a moment after each `STEPS` steps.
+//! sleeps for a moment if a turn waits for its shard, and after each `STEPS` steps.
 
 #[cfg(test)]
 mod tests;
@@ -39,7 +39,7 @@ const STEPS: u32 = 16;
 /// let mut sink = Silent;
 /// let mut turn = Turn::new(&store, Now::from_ms(1_000), &mut sink, Classes::none());
 /// let mut snapshot = Snapshot::begin(&mut turn, Format::default());
-/// drop(turn); // others may write now
+/// drop(turn); // other turns may write now
 /// let mut records = Vec::new();
 /// while let Some(db) = snapshot.next(&store, &mut records) {
 ///     println!("{} bytes of database {db}", records.len());

@@ -1,6 +1,7 @@
-//! Look-ups of keys by commands' handlers. Every look-up goes through this file and expires the key
-//! if it is due, so a handler never sees a key whose deadline has passed, even if the wheel has not
-//! expired it yet. `commit.rs` commits the handlers' changes.
+//! Look-ups of keys by commands' handlers. A look-up here expires the key if it is due, or hides it
+//! in a [frozen](crate::Turn::frozen) turn. So a handler sees no key whose deadline has passed,
+//! except a timer, even if the wheel has not expired the key yet. Handlers that list keys (KEYS,
+//! SCAN) compare the deadlines themselves. `commit.rs` commits the handlers' changes.
 
 use rand::RngExt as _;
 use smallvec::SmallVec;
@@ -70,8 +71,8 @@ impl<'s> Cx<'_, 's> {
         self.turn.shard_db(number, db)
     }
 
-    /// Finds a key; expires it if it is due. Counts no hit or miss and notes no use. O(length of
-    /// the name).
+    /// Finds a key; expires it if it is due. Counts no hit or miss, and notes no use (for LRU and
+    /// LFU). O(length of the name).
     #[inline]
     pub fn find(&mut self, key: &[u8]) -> Option<Id> {
         self.find_in(self.db, key)
@@ -136,8 +137,8 @@ impl<'s> Cx<'_, 's> {
         self.turn.shard_db(place.shard, place.db)
     }
 
-    /// Finds a key to read: counts a hit or a miss, publishes `keymiss`, and notes the use.
-    /// O(length of the name).
+    /// Finds a key to read: counts a hit and notes the use, or counts a miss and publishes
+    /// `keymiss`. O(length of the name).
     #[inline]
     pub fn read(&mut self, key: &[u8]) -> Option<&Record> {
         let (place, found) = self.seek_to_read(key);
@@ -353,7 +354,7 @@ impl<'s> Cx<'_, 's> {
         }
     }
 
-    /// Returns the limits of compact collections.
+    /// Returns the settings that commands need, such as limits of compact collections.
     pub(crate) fn limits(&self) -> Limits {
         self.turn.limits
     }
@@ -388,7 +389,7 @@ impl<'s> Cx<'_, 's> {
         Some(self.db_of(key).remove(id))
     }
 
-    /// Sets a key's deadline in unix ms, or removes it. O(1).
+    /// Sets a key's deadline in Unix ms, or removes it; see [`Db::set_deadline`] for the time.
     #[inline]
     pub fn set_deadline(&mut self, key: &[u8], id: Id, deadline: Option<u64>) {
         self.db_of(key).set_deadline(id, deadline);

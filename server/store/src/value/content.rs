@@ -1,16 +1,17 @@
 //! [`Content`]: the operations that every type of value offers to the keyspace, to snapshots and to
 //! commands for keys of any type.
 //!
-//! Each type implements `Content` in its own folder, and `value/mod.rs` has the only match over all
-//! types. The default methods suit a type that has one element, no timer, and a value that a
-//! snapshot writes in one step.
+//! Each type implements `Content` in its own file or folder. Only the macro `types!` in
+//! `value/mod.rs` matches on all types. The default methods suit a type that has one element, no
+//! timer, and a value that a snapshot writes in one step.
 //!
-//! A snapshot *walks* through a large value in steps, while commands change the value. A walk
-//! begins when a snapshot reaches the value, or before the first change of a value that the
-//! snapshot has not reached. During the walk, the collection copies an element, a piece of a list
-//! or a block of a stream, before it changes or is removed ([`Keyed`](super::keyed::Keyed),
-//! `list/content.rs`, `stream/content.rs`). So the snapshot gets the value as it was when the walk
-//! began. During a walk, the value does not convert to another encoding.
+//! A snapshot writes a large value in steps (a *walk*), while commands change the value. The walk
+//! begins when the snapshot reaches the value, or just before the first change of a value that the
+//! snapshot has not reached. During the walk, the value copies each unwritten element (of a list:
+//! piece; of a stream: block) before that element changes or is removed
+//! ([`Keyed`](super::keyed::Keyed), `list/content.rs`, `stream/content.rs`). So the snapshot gets
+//! the value as it was when the walk began. During a walk, the value does not convert to another
+//! encoding.
 
 use punctual_rdb::{Encoder, Failure, Kind, Source};
 use punctual_resp::Args;
@@ -42,17 +43,18 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Number of the types that Redis does not have; in Redis, the number of a module's type.
+    /// Number of all types that Redis does not have: Redis's number for the types of modules.
     pub(super) const MODULE: u32 = 5;
 
     /// Mark of a type whose keys stay when they have no elements.
     pub(crate) const STAYS_EMPTY: u8 = 1;
-    /// Mark of a type whose values do something by themselves at a deadline. Such a value is not
-    /// evicted, and must not exist under two keys or on two servers.
+    /// Mark of a type whose values do something by themselves at a deadline: a timer runs its
+    /// command, a queue makes jobs ready. Such a value is not evicted. While MIGRATE moves it, its
+    /// shard stays locked, because the value would otherwise act on both servers.
     pub(crate) const ACTS: u8 = 2;
     /// Mark of a type that blocking commands can wait for.
     pub(crate) const AWAITED: u8 = 4;
-    /// Mark of a type whose values may have a timer of their own.
+    /// Mark of a type whose values may have a timer of their own, beside the key's deadline.
     pub(crate) const TIMED: u8 = 8;
 
     /// Creates the facts of a type; `marks` is the sum of its marks.
@@ -114,8 +116,10 @@ pub trait Content {
         drop(commands);
     }
 
-    /// Returns the number of the value's own timer and the value's next deadline. Returns `None` if
-    /// the timer needs no change.
+    /// Returns the number of the value's own timer in its database, and the deadline that this
+    /// timer must get (`None`: no deadline). Returns `None` if the timer needs no change. The
+    /// *timeline* of a value is the times at which something in it is due: an entry of a stream, a
+    /// job of a queue.
     #[inline]
     fn timeline(&mut self) -> Option<(Option<u32>, Option<u64>)> {
         None
@@ -131,7 +135,8 @@ pub trait Content {
     #[inline]
     fn set_timer(&mut self, _: Option<u32>) {}
 
-    /// Returns the settings that precede the value in a snapshot.
+    /// Returns the settings that precede the value in a snapshot, for example a stream's maximum
+    /// age of entries.
     fn settings(&self) -> Option<Vec<u8>> {
         None
     }
@@ -156,9 +161,9 @@ pub trait Content {
     }
 
     /// Begins a walk through a [large](Self::is_large) value: appends the value's start to `out`.
-    /// O(elements / 64), for a stream O(pending entries).
+    /// O(elements / 64), for a list O(1), for a stream O(pending entries).
     fn begin_walk(&mut self, _: &mut Encoder, _: &mut Vec<u8>) {
-        debug_assert!(false, "one piece is never large");
+        debug_assert!(false, "only large values are walked");
     }
 
     /// Continues the walk: appends elements until `out` has `full` bytes. `kind` is the kind that
@@ -183,7 +188,8 @@ pub enum Unreadable<E> {
     /// The bytes are invalid, or reading them failed.
     #[error(transparent)]
     Failure(#[from] Failure<E>),
-    /// The bytes are well-formed, and the type does not allow the content.
+    /// The bytes are well-formed, but the type does not allow the content, for example a set with a
+    /// duplicate member.
     #[error("{0}")]
     Content(&'static str),
 }

@@ -3,8 +3,9 @@
 //!
 //! Ground rules:
 //!
-//! - A hash in which a field has, or had, a deadline is a table, however small. The table's field
-//!   `small` is true while OBJECT ENCODING must reply with the packed form `listpackex`.
+//! - A hash becomes a table, however small, when a field gets a deadline. It stays a table when the
+//!   deadline is removed. The table's field `small` is true while OBJECT ENCODING must reply with
+//!   `listpackex`, the packed form that Redis would use.
 //! - A hash stores the deadlines of its fields, so a copy or a move keeps the deadlines. The hash
 //!   itself arms no timer. While the hash is in a database, [`Db`](crate::keyspace::db::Db) arms a
 //!   timer for each deadline, and only the database changes the timers (`db::fields`). A method
@@ -61,7 +62,7 @@ pub struct Entry<'a> {
     pub deadline: u64,
 }
 
-/// The effects of a write to a field.
+/// The result of a write to a field.
 #[derive(Debug)]
 #[must_use = "the timer must be disarmed"]
 pub(crate) struct Written {
@@ -115,7 +116,7 @@ impl Hash {
     }
 
     /// Creates a hash of these fields; the last value of a duplicate name wins. O(bytes), and
-    /// O(fields²) comparisons of lengths while the hash is packed.
+    /// O(fields²) comparisons of name lengths if the hash is packed.
     pub(crate) fn of_pairs<'a>(
         pairs: impl ExactSizeIterator<Item = (&'a [u8], &'a [u8])> + Clone,
         limits: &Limits,
@@ -137,7 +138,7 @@ impl Hash {
     }
 
     /// Creates a hash of entries with deadlines, whose timers are armed when the hash enters a
-    /// database. Returns `None` for a duplicate name. O(fields).
+    /// database. Returns `None` for a duplicate name. O(bytes).
     pub fn of_entries<'a>(
         entries: impl IntoIterator<Item = (&'a [u8], &'a [u8], u64)>,
         limits: &Limits,
@@ -166,8 +167,8 @@ impl Hash {
     }
 
     /// Creates a hash from the `count` bare entries of a listpack, which are
-    /// [validated](punctual_rdb::listpack::validate_entries). Returns `None` if they are not pairs
-    /// or contain a duplicate name. O(bytes).
+    /// [validated](punctual_rdb::listpack::validate_entries). Returns `None` if `count` is odd or a
+    /// name occurs twice. O(bytes).
     pub fn of_packed(entries: &[u8], count: usize, limits: &Limits) -> Option<Self> {
         let packed = Packed::from_entries(entries, count);
         if !count.is_multiple_of(2) {
@@ -251,8 +252,8 @@ impl Hash {
         packed.chain(table.map(|(_, field)| field.entry()))
     }
 
-    /// Converts a packed block to a table. Returns the table. If `small` is false, the table is no
-    /// longer [`small`](Table).
+    /// Converts a packed block to a table. Returns the table. If `small` is false, clears the
+    /// table's field [`small`](Table).
     fn make_table(&mut self, small: bool) -> &mut Table {
         if let Self::Packed(packed) = self {
             let mut table = Table::of_packed(packed).unwrap_or_default();

@@ -1,10 +1,11 @@
 //! The elements of a large collection by name: a set's members, a hash's fields, a sorted set's
 //! entries, a queue's jobs.
 //!
-//! Elements lie in [pages](crate::pages) under indices that never move. The keyspace's own [hash
-//! table](crate::hash_table) finds them, so a large collection grows without a stall and its scans
-//! have the keyspace's guarantees. A collection gets its table when it has more than `FEW`
-//! elements. Without a table, a lookup compares each element.
+//! Elements lie in [pages](crate::pages); an element keeps its index until it is removed. A
+//! [hash table](crate::hash_table) of the same kind as the keyspace's finds them. So a large
+//! collection grows without a stall, and SSCAN, HSCAN and ZSCAN miss no element that stays. A
+//! collection gets its table when it has more than `FEW` elements. Without a table, a lookup
+//! compares each element.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -19,7 +20,7 @@ use crate::unwritten::Unwritten;
 
 /// Maximum number of elements without a table.
 const FEW: usize = 16;
-/// Maximum number of places, including free places, that one step of a walk visits.
+/// Maximum number of page slots, used or free, that one step of a walk visits.
 const STEP_PLACES: usize = 4_096;
 
 /// Minimum number of elements for loading cache lines ahead: smaller collections stay in the CPU's
@@ -35,13 +36,13 @@ pub(crate) const WARM_NAMES_MAX: usize = 1_024;
 /// global because a value has no reference to its store.
 static HASHER: OnceLock<RandomState> = OnceLock::new();
 
-/// Sets the hash keys of collections; does nothing if they are set. Each store calls this function
+/// Sets the hash keys of collections, unless they are set already. Each store calls this function
 /// before it creates values.
 pub(crate) fn set_hash_keys(hasher: RandomState) {
     let _ = HASHER.set(hasher);
 }
 
-/// Returns the hash keys for tests of collections without a store.
+/// Returns fixed hash keys for tests of collections without a store. Panics in other debug builds.
 #[cold]
 fn without_store() -> RandomState {
     if cfg!(debug_assertions) && !cfg!(test) {
@@ -198,7 +199,8 @@ impl<E: Element> Keyed<E> {
     }
 
     /// Adds an element whose name is not present. Returns its index, which stays the same until the
-    /// element is removed. O(1) amortised, at most O(`PART_MAX`) when the hash table grows.
+    /// element is removed. O(1) amortised; when the hash table grows, it splits at most one of its
+    /// parts.
     pub fn insert(&mut self, hash: Hash, element: E) -> u32 {
         debug_assert_eq!(element.hash(), hash.place);
         let id = self.elements.insert(element);
@@ -259,8 +261,9 @@ impl<E: Element> Keyed<E> {
         self.walk = None;
     }
 
-    /// Continues the walk: visits elements until `visit` returns false, or until the step has
-    /// visited [`STEP_PLACES`] places. Returns true at the end of the walk.
+    /// Continues the walk: visits the copies of elements that have changed, then elements in their
+    /// pages, until `visit` returns false or [`STEP_PLACES`] page slots were visited. Returns true
+    /// at the end of the walk.
     pub(crate) fn walk(&mut self, mut visit: impl FnMut(&E) -> bool) -> bool {
         let Some(walk) = &mut self.walk else {
             return true;

@@ -23,7 +23,7 @@ const INT_TEXT_MAX: usize = 20;
 /// A string value, in 20 bytes.
 ///
 /// The canonical text of an `i64` is stored as `Int`. As in Redis, a string that was changed in
-/// place (APPEND, SETRANGE: `Grown`) and a sum of floats ([`Str::plain`]) stay texts.
+/// place (APPEND, SETRANGE: `Grown`) and the result of INCRBYFLOAT ([`Str::plain`]) stay texts.
 #[derive(Clone, Debug)]
 pub enum Str {
     /// A 64-bit integer.
@@ -141,13 +141,14 @@ impl Str {
         self.len() == 0
     }
 
-    /// Appends `bytes` and makes the string `raw`. O(length of `bytes`) amortised.
+    /// Appends `bytes` and makes the string `raw`. O(length of `bytes`) amortised, O(length of the
+    /// result) the first time.
     pub fn append(&mut self, bytes: &[u8]) {
         self.grown(bytes.len()).extend_from_slice(bytes);
     }
 
     /// Writes `bytes` at `offset`, after zeros if the string is shorter, and makes it `raw`.
-    /// O(length of `bytes` and zeros) amortised.
+    /// O(length of `bytes` and zeros) amortised, O(length of the result) the first time.
     pub fn overwrite(&mut self, offset: usize, bytes: &[u8]) {
         let end = offset + bytes.len();
         self.at_least(end)[offset..end].copy_from_slice(bytes);

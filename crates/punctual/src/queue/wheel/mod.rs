@@ -64,8 +64,9 @@
 //!   the removal of the last of over a thousand timers. The 33rd timer ends it. The wheel has no
 //!   entries, and all timers are in the first 32 records.
 //! - **Undecided timer**. A new timer that may need an entry, and is due after `earliest.first`,
-//!   the cached lower bound of all deadlines. Any call that files or pops entries ends the state,
-//!   and so does the 32nd undecided timer. The timer stays due after `earliest.first`.
+//!   the cached lower bound of all deadlines. A pop, a search for the earliest deadline, a re-arm
+//!   that may need an entry, and the 32nd undecided timer end the state. The timer stays due after
+//!   `earliest.first`.
 //! - **Held entry**. An entry that is due before all others when it is filed. Another such entry, a
 //!   pop, or a search for the earliest deadline ends the state. The entry is in no slot and not in
 //!   the front; `earliest.first` is a lower bound of all other deadlines.
@@ -94,8 +95,7 @@
 //!   no entry. The 513th entry ends it. All entries before the last tick are in the front, where a
 //!   few hundred entries take less memory than in slots.
 //! - **Memory to free** (leftovers of the pool, tail of the records). The state few and packing the
-//!   entries begin this state. Calls that find nothing due free the memory. No call frees more than
-//!   some ten kilobytes.
+//!   entries begin this state. Each call that finds nothing due frees pieces of about 32 KiB.
 
 mod ahead;
 mod chunk;
@@ -135,11 +135,12 @@ use records::{Filed, Timer};
 ///
 /// A timer takes 36 bytes plus its value, padded to 8 bytes. A re-arm to an earlier tick leaves a
 /// dead entry of 12 bytes; there are fewer dead entries than live timers plus some hundreds. The
-/// next timer reuses the record and the entry of a cancelled timer. An empty wheel takes about 750
+/// next timer reuses the record and the entry of a cancelled timer. A new wheel takes about 750
 /// bytes and allocates nothing. A wheel of up to 32 timers scans all of them instead of filing
 /// entries, which is faster.
 ///
-/// An empty wheel frees its memory in pieces: each call that finds nothing due frees one piece.
+/// An empty wheel frees its memory in pieces: each call that finds nothing due frees one piece. The
+/// wheel keeps room for at most 1,024 timers.
 ///
 /// # Examples
 ///
@@ -270,7 +271,8 @@ impl<T> Wheel<T> {
         Some(timer.value)
     }
 
-    /// Re-arms a timer to an earlier or later tick. Returns false if the handle is stale. O(1).
+    /// Re-arms a timer to an earlier or later tick. Returns false if the handle is stale. O(1),
+    /// amortised if the tick is earlier.
     ///
     /// Of the timers with the same deadline, this timer now fires last.
     ///
@@ -431,7 +433,8 @@ impl<T> Wheel<T> {
         Due { wheel: self, now }
     }
 
-    /// Pops like [`pop_due`](Self::pop_due), with bounded work. O(budget).
+    /// Pops like [`pop_due`](Self::pop_due), with bounded work. O(budget), except for a rare call
+    /// that packs the entries of a wheel with little memory in use: O(n).
     ///
     /// Every popped timer takes 1 from `budget`, and so does every entry that the wheel moves or
     /// drops on the way. A million timers due at one tick are thus popped over several calls,
@@ -513,7 +516,7 @@ impl<T> Wheel<T> {
         known.or_else(|| self.find_first())
     }
 
-    /// Frees memory that no armed timer needs. O(n).
+    /// Frees unused memory, except gaps between records and room for 1,024 timers. O(n).
     ///
     /// ```
     /// use punctual::Wheel;

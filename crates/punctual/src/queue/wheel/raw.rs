@@ -1,4 +1,4 @@
-//! The raw wheel: files entries, and finds and pops the due ones.
+//! The raw wheel: files entries, and finds and pops the due entries.
 //!
 //! Ground rules, besides the states and their invariants, which the [module](super) lists:
 //!
@@ -159,7 +159,7 @@ impl RawWheel {
     }
 
     /// Given a new entry that is due before all filed entries: holds the earlier of this entry and
-    /// the held entry, and files the other one.
+    /// the held entry, and files the other entry.
     #[inline(never)]
     fn hold_or_file(&mut self, entry: Entry) {
         self.file_held();
@@ -233,8 +233,8 @@ impl RawWheel {
 
     /// Counts one filed entry as dead: [`Timers::deadline`] now returns `None` for it.
     ///
-    /// O(1). Some calls also sweep a few entries, so that there are fewer dead entries than live
-    /// entries plus some hundreds.
+    /// O(1) amortised: some calls also sweep a few entries, so that there are fewer dead entries
+    /// than live entries plus some hundreds.
     ///
     /// ```
     /// # use punctual::queue::wheel::{RawWheel, Timers};
@@ -268,8 +268,9 @@ impl RawWheel {
     ///
     /// Every entry that the wheel moves, drops or looks up takes 1 from `budget`. The last piece of
     /// work may exceed the budget by less than 512 entries. A slot of a million entries is moved
-    /// over several calls. Over its life, an entry costs at most one move per level that it
-    /// descends: O(log64 of the ticks until its deadline), amortised.
+    /// over several calls. The budget does not limit the packing of the entries, which
+    /// [`shrink_to_fit`](Self::shrink_to_fit) describes. Over its life, an entry costs at most one
+    /// move per level that it descends: O(log64 of the ticks until its deadline), amortised.
     ///
     /// ```
     /// # use punctual::queue::wheel::{RawWheel, Step, Timers};
@@ -441,7 +442,7 @@ impl RawWheel {
         self.has_memory_to_free = false;
     }
 
-    /// Packs the entries into as little memory as they need and frees the rest. O(entries).
+    /// Packs the entries into as few chunks as possible and frees the other chunks. O(entries).
     ///
     /// The wheel packs its entries by itself when less than an eighth of its memory is in use.
     ///

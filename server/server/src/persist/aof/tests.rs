@@ -28,7 +28,7 @@ struct Switches {
     write_stalled: AtomicBool,
     /// The next sync of an incremental file fails, and the bytes since the last sync are lost.
     loses: AtomicBool,
-    /// Syncs of incremental files block, except the first `permits` of them.
+    /// Syncs of incremental files that begin while this is set block, except the first `permits`.
     stalled: AtomicBool,
     permits: AtomicU64,
     /// Number of syncs that were begun while `stalled` was set.
@@ -37,7 +37,7 @@ struct Switches {
     base_stalled: AtomicBool,
     /// Creation of files fails.
     read_only: AtomicBool,
-    /// Number of operations that have failed.
+    /// Number of operations that `full`, `loses` and `read_only` have affected.
     failures: AtomicU64,
 }
 
@@ -219,6 +219,7 @@ impl Client {
         self.reply().expect("the connection is open")
     }
 
+    /// Returns whether a line of INFO begins with `field`.
     fn info(&mut self, field: &str) -> bool {
         let info = self.ask("INFO everything");
         info.lines().any(|line| line.starts_with(field))
@@ -492,7 +493,8 @@ fn clients_wait_for_a_disk_that_is_far_behind() {
     let mut sender = Client::connect(&server);
     let sender = std::thread::spawn(move || {
         let value = "x".repeat(1 << 15);
-        // Much more than the limit in tests of the bytes that are kept.
+        // 400 values of 32 KiB are much more than the 4 MiB that the log keeps for a slow disk in
+        // tests.
         for number in 0..400 {
             assert_eq!(sender.ask(&format!("SET k {number}{value}")), "+OK");
         }

@@ -116,7 +116,8 @@ impl Libraries {
     /// names.
     ///
     /// # Errors
-    /// Returns the first name that is taken. In this case some libraries may have been removed.
+    /// Returns the first name that is taken. In this case some libraries may have been removed or
+    /// added.
     pub(crate) fn join(&mut self, others: &Self, replace: bool) -> Result<(), Taken> {
         for library in others.iter() {
             if !replace && self.contains(&library.name) {
@@ -191,7 +192,8 @@ impl Registry {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Replaces the set of libraries by a copy that `change` has changed. O(n) for n libraries.
+    /// Replaces the set of libraries by a copy that `change` has changed. O(n) for n libraries and
+    /// functions.
     ///
     /// # Errors
     /// Returns the error of `change`. In this case the set is unchanged.

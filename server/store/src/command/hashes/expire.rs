@@ -15,7 +15,7 @@ use crate::time::NEVER;
 use crate::turn::Cx;
 use crate::value::hash::Hash;
 
-/// Latest deadline of a field, in unix ms.
+/// Latest deadline of a field in unix ms, as in Redis.
 const DEADLINE_MAX_MS: i64 = (1 << 46) - 1;
 
 // Outcomes for a field, as numbers of the reply.

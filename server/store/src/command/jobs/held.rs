@@ -86,7 +86,8 @@ pub(super) fn ack(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Erro
             words.extend(finished.iter().flat_map(|pair| [pair.0, pair.2]));
             cx.effect(&words);
         }
-        // A removed job leaves the queue's timer too early at worst, which does no harm.
+        // The queue has one timer, for its next due job. If that job is removed, the timer fires
+        // without a due job, which does no harm. So the timer is armed again only for kept jobs.
         if !kept.is_empty() {
             cx.rearm(place, record);
         }

@@ -134,6 +134,7 @@ impl Run {
         fixture.set_logged(true);
         Self {
             fixture,
+            // Another number of shards: 4 for 1, and 1 for 4.
             replica: Fixture::sharded(5 - shards),
             jobs: Vec::new(),
             paused: false,
@@ -406,8 +407,8 @@ impl Run {
         let mut promoted = Fixture::sharded(2);
         promoted.now = self.fixture.now;
         promoted.load(&file);
-        // No timer of the copy has fired yet. A job's lease may have ended, and then its waiting
-        // time.
+        // No timer of the copy has fired yet. A job may need several steps: its lease ends, then
+        // its waiting time.
         for _ in 0..3 {
             promoted.expire();
         }

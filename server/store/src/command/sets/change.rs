@@ -1,4 +1,4 @@
-//! SADD, SREM and SMOVE. A set is edited only if its members change.
+//! SADD, SREM and SMOVE. A set is edited only if its members or its encoding change.
 
 use punctual_resp::{Args, Reply};
 

@@ -1,5 +1,5 @@
-//! Hashes in a database. Every change of a hash goes through this file, so that each field with a
-//! deadline has a timer.
+//! Hashes in a database, and timers of values. Every change of a hash goes through this file, so
+//! that each field with a deadline has a timer.
 //!
 //! Invariant: a field has a deadline if and only if [`Db`]'s `fields` has a timer with that
 //! deadline. The field holds the number of its timer, the timer holds the record and the number of
@@ -36,7 +36,7 @@ impl Db {
     }
 
     /// Sets the values of fields and removes their deadlines. Returns the number of new fields.
-    /// O(pairs) amortised, in a block O(pairs * bytes).
+    /// O(pairs) amortised, in a packed block O(pairs * bytes).
     pub(crate) fn set_fields<'k>(
         &mut self,
         id: Id,
@@ -56,7 +56,7 @@ impl Db {
         created
     }
 
-    /// Sets the value of a field; its deadline stays. O(1) amortised, in a block O(bytes).
+    /// Sets the value of a field; its deadline stays. O(1) amortised, in a packed block O(bytes).
     pub(crate) fn change_field(&mut self, id: Id, name: &[u8], value: &[u8], limits: &Limits) {
         let written = self.hash_mut(id).set(name, value, true, limits);
         debug_assert!(written.timer.is_none());
@@ -73,7 +73,7 @@ impl Db {
         self.hash_mut(id).add(name, by, limits)
     }
 
-    /// Removes a field. Returns whether it existed. O(1) amortised, in a block O(bytes).
+    /// Removes a field. Returns whether it existed. O(1) amortised, in a packed block O(bytes).
     pub(crate) fn remove_field(&mut self, id: Id, name: &[u8]) -> bool {
         let removed = self.hash_mut(id).remove(name);
         self.disarm(removed.flatten());
@@ -88,7 +88,7 @@ impl Db {
     }
 
     /// Sets or removes the deadline of an existing field. O(1): a later deadline only rewrites the
-    /// timer. The first deadline of a small hash makes it a table.
+    /// timer. The first deadline of a packed hash makes it a table: O(bytes).
     pub(crate) fn set_field_deadline(&mut self, id: Id, name: &[u8], deadline: Option<u64>) {
         let table = self.hash_mut(id).become_table();
         let Some(number) = table.find(name) else {
@@ -156,8 +156,9 @@ impl Db {
         }
     }
 
-    /// Arms the timers of a value that was added: of its fields, or of its timeline. O(1) if no
-    /// field has a deadline, else O(fields).
+    /// Arms the timers of a value that was added: of a hash's fields, or of a timeline. Adds timers
+    /// and queues of jobs to the database's sets of them. For a hash O(1) if no field has a
+    /// deadline, else O(fields).
     pub(super) fn arm_fields(&mut self, id: Id) {
         let Some(record) = self.records.get_mut(id) else {
             return;
@@ -192,8 +193,8 @@ impl Db {
         }
     }
 
-    /// Removes the timers of a value that was removed: of its fields, or of its timeline. O(1) if
-    /// no field has a deadline, else O(fields).
+    /// Removes the timers of a value that was removed: of a hash's fields, or of a timeline. For a
+    /// hash O(1) if no field has a deadline, else O(fields).
     pub(super) fn disarm_fields(&mut self, value: &Value) {
         let Value::Hash(hash) = value else {
             return self.disarm_timeline(value);

@@ -1,8 +1,8 @@
 //! Timers of values with a *timeline*: streams and queues of jobs, in which entries or jobs are due
 //! at certain times. Each such value has at most one timer.
 //!
-//! Invariant: a value whose next deadline is known has a timer in `fields` that is armed at that
-//! deadline or earlier. A change that makes the next deadline earlier (an entry or job is added or
+//! Invariant: a value with a next deadline has a timer in `fields` that is armed at that deadline
+//! or earlier. A change that makes the next deadline earlier (an entry or job is added or
 //! delivered, a setting changes) must call [`Db::rearm`]. A change that makes it later (an entry or
 //! job is acknowledged or removed) need not: the timer then fires early, nothing is due, and expiry
 //! arms the timer again.
@@ -15,14 +15,14 @@ use crate::value::stream::Stream;
 use crate::value::{Kind, Value};
 
 impl Db {
-    /// Returns the stream of a record without a call of the snapshot's walk. Callers may change
-    /// only the timer and the timelines, which a snapshot does not contain.
-    fn stream_beside(&mut self, id: Id) -> Option<&mut Stream> {
+    /// Returns the stream of a record for a change that a snapshot's walk need not see: of the
+    /// timer or the timelines, which a snapshot does not contain.
+    fn stream_bypassing_walk(&mut self, id: Id) -> Option<&mut Stream> {
         Stream::of_mut(&mut self.records.get_mut(id)?.value)
     }
 
-    /// Arms the timer of a value at its next deadline, or disarms it without one. O(1) for a
-    /// stream without settings, O(groups · log pending) with settings; O(log jobs) for a queue.
+    /// Arms the timer of a value at its next deadline, or disarms it without one. O(1) for a queue
+    /// and for a stream without settings, O(groups · log pending) for a stream with settings.
     #[inline]
     pub(crate) fn rearm(&mut self, id: Id) {
         let value = self.records.get_mut(id).map(|record| &mut record.value);
@@ -91,7 +91,7 @@ impl Db {
     /// Notes that a waiting reader claims entries of a group that have been idle for `idle_ms`.
     /// Arms the stream's timer. Returns `None` if the group does not exist.
     pub(crate) fn expect_claims(&mut self, id: Id, group: &[u8], idle_ms: u64) -> Option<()> {
-        let stream = self.stream_beside(id)?;
+        let stream = self.stream_bypassing_walk(id)?;
         stream.group(group)?;
         stream.expect_timelines();
         let claims = &mut stream.group_mut(group)?.make_timeline().claims;
@@ -109,7 +109,7 @@ impl Db {
         id: Id,
         mut act: impl FnMut(&[u8], &mut crate::value::stream::Timeline),
     ) {
-        if let Some(stream) = self.stream_beside(id) {
+        if let Some(stream) = self.stream_bypassing_walk(id) {
             stream.each_timeline(&mut act);
         }
     }

@@ -138,7 +138,7 @@ impl Table {
         self.fields.iter()
     }
 
-    /// Returns the fields for a scan.
+    /// Returns the fields, for scans and for loading cache lines.
     pub(crate) fn keyed(&self) -> &Keyed<Field> {
         &self.fields
     }
@@ -195,8 +195,8 @@ impl Table {
         Written::CREATED
     }
 
-    /// Sets a field's deadline and the timer armed for it. The field has no deadline, or one with
-    /// the same timer.
+    /// Sets a field's deadline and the timer armed for it. If the field has a deadline already,
+    /// `timer` must be its timer.
     pub(crate) fn set_deadline(&mut self, id: u32, deadline: u64, timer: u32) {
         let field = self.fields.get_mut(id);
         self.with_deadline += usize::from(field.deadline == NEVER);

@@ -29,8 +29,8 @@ impl<R: FnMut(u32) -> u32> Selection<R> {
 }
 
 impl Set {
-    /// Returns a random member and its position. O(1) on average, O(members / 256) in a table that
-    /// has lost nearly all its members, O(bytes) in a listpack.
+    /// Returns a random member and its position. O(1) on average, O(pages) in a table that has lost
+    /// nearly all its members, O(bytes) in a listpack.
     pub fn pick(&self, mut random: impl FnMut(u32) -> u32) -> Option<(Spot, Element<'_>)> {
         if self.is_empty() {
             return None;
@@ -124,7 +124,7 @@ impl Set {
                 }
                 *entries = Packed::from_entries(&kept, stay);
             }
-            // During a snapshot's walk, which the table holds, the table must stay.
+            // The table holds the state of a snapshot's walk, so it must stay until the walk ends.
             ViewMut::Table(table) if stay * 5 > count || table.members().is_walked() => {
                 for _ in 0..count {
                     let id = table.members().at_random(&mut random);

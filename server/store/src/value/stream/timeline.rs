@@ -1,16 +1,18 @@
 //! The pending entries of a group in the order of their last deliveries, to find the leases that
 //! end next and the entries that a reader may claim.
 //!
-//! Ground rules: a group has a timeline only if it has a lease, or if a reader has claimed entries
-//! by idle time (XREADGROUP CLAIM). Every change of a pending entry passes [`Group`](super::Group),
-//! which keeps the timeline up to date. Adding the latest delivery and removing the earliest one
-//! are O(1), other changes are O(log n).
+//! Ground rules: a group has a timeline only if it has a lease, or if a reader has claimed entries,
+//! or waits to claim them, by idle time (XREADGROUP CLAIM). Every change of a pending entry passes
+//! [`Group`](super::Group), which keeps the timeline up to date. Adding the latest delivery and
+//! removing the earliest one are O(1). Other changes are O(log n), plus the pieces that [`Sorted`]
+//! may shift.
 //!
 //! When a lease ends, the entry stays pending at its consumer, which may still acknowledge it,
 //! until another reader takes it over. An entry on its last delivery is in `last`: when its lease
-//! ends, the entry moves to the dead-letter stream, and no reader gets it because of the lease. All
-//! other entries are in `open`. `notified_ms` is the time up to which waiting readers were woken
-//! for due entries, so that an entry that no reader takes wakes readers once.
+//! ends, the entry moves to the dead-letter stream. Before that, only a reader that claims by idle
+//! time may take it over. All other entries are in `open`. `notified_ms` is the time up to which
+//! waiting readers were woken for due entries, so that an entry that no reader takes wakes readers
+//! once.
 
 use punctual_rdb::stream::StreamId as Id;
 use smallvec::SmallVec;
@@ -136,7 +138,8 @@ impl Timeline {
             .min()
             && due <= self.notified_ms
         {
-            self.notified_ms = due - 1;
+            // `due` is 0 after XCLAIM with TIME 0 while a reader waits with CLAIM 0.
+            self.notified_ms = due.saturating_sub(1);
         }
     }
 
@@ -184,8 +187,8 @@ impl Timeline {
         entries.from(first_to_notify).next().map(due)
     }
 
-    /// Returns the Unix ms at which the first lease ends whose entry then moves to the dead-letter
-    /// stream.
+    /// Returns the Unix ms at which the first lease of a last delivery ends, so that its entry
+    /// moves to the dead-letter stream.
     fn next_dead_letter_ms(&self) -> Option<u64> {
         let lease = self.lease.as_ref()?;
         Some(self.last.first()?.at_ms.saturating_add(lease.ms))
@@ -243,7 +246,7 @@ impl Timeline {
         })
     }
 
-    /// Returns the allocated bytes. O(n / 128).
+    /// Returns the allocated bytes. O(pieces of the entries).
     pub fn bytes(&self) -> usize {
         let dead_letter = self
             .lease

@@ -115,7 +115,7 @@ impl Content for Zset {
 }
 
 impl Zset {
-    /// Reads names and scores. O(n log n), O(n) if they are in order.
+    /// Reads names and scores, in the time of [`Zset::from_pairs`].
     pub(crate) fn read<S: Source>(
         mut entries: punctual_rdb::Scored<'_, S>,
         limits: &Limits,
