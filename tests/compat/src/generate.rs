@@ -216,12 +216,25 @@ impl Generator {
         let Some((family, mut act)) = self.special_act() else {
             return Act::Pipeline(self.pipeline(PIPELINE));
         };
-        if let Act::Scene(scene) = &mut act {
-            for step in &mut scene.moves {
-                if let Move::Run(_, commands) = step {
-                    commands.retain(|command| !self.omits(command));
+        match &mut act {
+            Act::Scene(scene) => {
+                for step in &mut scene.moves {
+                    if let Move::Run(_, commands) = step {
+                        commands.retain(|command| !self.omits(command));
+                    }
                 }
             }
+            Act::ExpiryPhase(phase) => {
+                phase.arm.retain(|step| !self.omits(&step.command));
+                phase.probe.retain(|step| !self.omits(&step.command));
+            }
+            Act::Session(session) => {
+                for round in &mut session.rounds {
+                    round.publish.retain(|step| !self.omits(&step.command));
+                }
+            }
+            Act::Scan(scan) if self.omits(&scan.page(b"0")) => return self.next_act(),
+            _ => {}
         }
         if let Some(family) = family {
             *self.sent.entry(family).or_default() += act.commands();

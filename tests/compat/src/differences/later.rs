@@ -226,6 +226,30 @@ pub const LATER: &[Later] = &[
     },
     Later {
         peers: VALKEY,
+        what: "SCAN with an unknown type",
+        how: "an error in Valkey 9; Redis and ours find no keys",
+        avoided: Omitted(|command| {
+            is(command, &["SCAN"]) && command.args().len() > 2 && {
+                let words: Vec<String> = (2..command.args().len())
+                    .map(|at| command.word(at))
+                    .collect();
+                let types = ["STRING", "LIST", "SET", "ZSET", "HASH", "STREAM"];
+                words
+                    .windows(2)
+                    .any(|pair| pair[0] == "TYPE" && !types.contains(&&*pair[1]))
+            }
+        }),
+    },
+    Later {
+        peers: VALKEY,
+        what: "LREM with the count -9223372036854775808",
+        how: "out of range in Valkey; Redis and ours accept it",
+        avoided: Omitted(|command| {
+            is(command, &["LREM"]) && command.word(2) == "-9223372036854775808"
+        }),
+    },
+    Later {
+        peers: VALKEY,
         what: "READONLY and READWRITE without a cluster",
         how: "accepted since Valkey 8; Redis and ours refuse them",
         avoided: Accepted(|command, a, _| is(command, &["READONLY", "READWRITE"]) && a.is_error()),

@@ -58,6 +58,7 @@ fn names_and_defaults_match_redis() {
         "notify-expired-values",
         "import-skip-unknown",
         "reported-version",
+        "huge-pages",
         "locale-collate",
         "set-max-listpack-entries",
         "set-max-listpack-value",

@@ -332,6 +332,7 @@ fn fit_for_redis(directive: &Directive) -> bool {
         "notify-expired-values",
         "import-skip-unknown",
         "reported-version",
+        "huge-pages",
         // Redis does not start with these directives without a certificate.
         "tls-port",
         "tls-replication",
