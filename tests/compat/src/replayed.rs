@@ -24,7 +24,7 @@ pub enum Groups {
     Whole,
     /// Names, last delivered IDs and numbers of pending entries. The log of redis-server 7.0 does
     /// not preserve the other fields: consumers without entries, and sometimes the number of
-    /// entries read, and so the lag.
+    /// entries read, and so the lag. Later servers compute these two numbers in another way.
     Delivered,
 }
 
