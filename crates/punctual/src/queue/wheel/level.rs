@@ -19,6 +19,13 @@ const SLOTS: usize = 1 << BITS;
 /// owner.
 pub(super) const FAR: usize = 6;
 
+const _: () = {
+    assert!(LEVELS == u64::BITS.div_ceil(BITS) as usize);
+    assert!(FAR == (u32::BITS / BITS + 1) as usize);
+    // The sets of occupied slots and levels are a `u64` and a `u16`.
+    assert!(SLOTS <= u64::BITS as usize && LEVELS <= u16::BITS as usize);
+};
+
 /// Returns the level of a deadline, given `deadline ^ cursor` with bit 0 set. Setting bit 0 does
 /// not change the level and makes the number nonzero.
 #[inline]
