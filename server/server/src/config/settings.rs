@@ -396,7 +396,7 @@ impl Settings {
             module_command: values.permission("enable-module-command"),
             threads: values.number("threads"),
             shards: values.number("shards"),
-            redis_version: version::named(values.word("compatibility-version")),
+            redis_version: version::named(values.word("reported-version")),
             clock: clock(&values),
             seed: values.number("seed"),
             maxmemory: values.bytes("maxmemory"),
