@@ -92,8 +92,8 @@ pub(crate) fn programs(target: &Target, notes: &mut Vec<String>) -> Result<Vec<P
     Ok(found)
 }
 
-/// Returns the paths at which `scripts/setup peers` may have put a program, in the folder of
-/// builds.
+/// Returns the paths at which `scripts/setup peers` may have put a program. The script puts it into
+/// cargo's target folder, one or two folders above the folder of this program.
 fn peer_paths(name: &str) -> Vec<PathBuf> {
     let own = std::env::current_exe().ok();
     let builds = own.iter().flat_map(|own| own.ancestors().skip(2).take(2));
@@ -232,10 +232,10 @@ fn identity(info: &str) -> (String, String) {
     (name.into(), version.into())
 }
 
-/// Raises the limit of open files for this number of clients, as far as the hard limit allows.
-/// Servers inherit the limit.
+/// Raises the limit of open files for this number of clients. Servers inherit the limit. Returns an
+/// error if the hard limit is too low.
 ///
-/// Returns the setting `maxclients` for the servers.
+/// Otherwise returns the setting `maxclients` for the servers.
 pub(crate) fn allow_clients(clients: u64) -> Result<String> {
     let needed = clients + 200;
     let allowed = raise_open_file_limit(needed);

@@ -159,7 +159,8 @@ pub extern "C" fn punctual_raw_wheel_new(timers: Option<&RawTimers>) -> Option<B
     }))
 }
 
-/// Frees a wheel without calling the functions of its table. NULL is allowed. O(memory).
+/// Frees a wheel without calling the functions of its table. NULL is allowed. O(n) for n bytes of
+/// the wheel.
 ///
 /// Threads: one at a time, and not in a callback of the wheel. Do not use the wheel afterwards.
 #[unsafe(no_mangle)]
@@ -187,8 +188,8 @@ pub extern "C" fn punctual_raw_wheel_insert(
 }
 
 /// Reports that one entry is dead: the table's `deadline` now returns false for it. Some calls also
-/// sweep a few entries, so that there are fewer dead entries than live entries plus some hundreds.
-/// O(1) amortised.
+/// check a few entries and remove the dead ones, so that there are fewer dead entries than other
+/// entries plus some hundreds. O(1) amortised.
 ///
 /// Returns PUNCTUAL_OK, PUNCTUAL_NULL or PUNCTUAL_REENTERED.
 ///
@@ -294,8 +295,8 @@ pub extern "C" fn punctual_raw_wheel_len(wheel: Option<NonNull<RawWheel>>) -> us
         .unwrap_or(0)
 }
 
-/// Removes all entries and frees their memory, without calling the functions of the table.
-/// O(memory).
+/// Removes all entries and frees their memory, without calling the functions of the table. O(n) for
+/// n bytes of the wheel.
 ///
 /// Returns PUNCTUAL_OK, PUNCTUAL_NULL or PUNCTUAL_REENTERED.
 ///

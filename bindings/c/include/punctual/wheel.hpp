@@ -261,7 +261,8 @@ public:
     free_slots_if_empty();
   }
 
-  /// Frees the memory that armed timers do not need. O(n).
+  /// Frees memory that armed timers do not need, except gaps between their records and room for
+  /// about a thousand timers. O(n).
   void shrink_to_fit() {
     if (queue_) check(punctual_wheel_shrink(queue_.get()));
     free_slots_if_empty();
