@@ -368,7 +368,8 @@ size_t punctual_wheel_pop_due_many(punctual_wheel *wheel,
 /**
  * Pops like punctual_wheel_pop_due, with bounded work: every popped timer, and every entry that
  * the wheel moves or drops meanwhile, takes 1 from `*budget`. So an event loop can do other work
- * while it pops a million timers that are due at the same tick. O(*budget).
+ * while it pops a million timers that are due at the same tick. O(*budget), except for a rare
+ * call that packs the entries of a wheel with little memory in use: O(n).
  *
  * Returns PUNCTUAL_OK (a timer was popped and written to `*expired`, if not NULL), PUNCTUAL_IDLE
  * (no timer is due), PUNCTUAL_BUSY (the budget is used up; more timers may be due), or
@@ -509,7 +510,8 @@ punctual_status punctual_raw_wheel_pop_due(punctual_raw_wheel *wheel,
 /**
  * Pops like punctual_raw_wheel_pop_due, with bounded work: every entry that the wheel moves, drops
  * or checks takes 1 from `*budget`. The last step may exceed the budget by less than 512 entries.
- * O(*budget).
+ * O(*budget), except for a rare call that packs the entries of a wheel with little memory in use:
+ * O(n).
  *
  * Returns PUNCTUAL_OK (an entry was popped and written to `*due`, if not NULL), PUNCTUAL_IDLE (no
  * entry is due), PUNCTUAL_BUSY (the budget is used up; more entries may be due), PUNCTUAL_NULL if

@@ -223,7 +223,8 @@ pub extern "C" fn punctual_raw_wheel_pop_due(
 
 /// Pops like punctual_raw_wheel_pop_due, with bounded work: every entry that the wheel moves, drops
 /// or checks takes 1 from `*budget`. The last step may exceed the budget by less than 512 entries.
-/// O(*budget).
+/// O(*budget), except for a rare call that packs the entries of a wheel with little memory in use:
+/// O(n).
 ///
 /// Returns PUNCTUAL_OK (an entry was popped and written to `*due`, if not NULL), PUNCTUAL_IDLE (no
 /// entry is due), PUNCTUAL_BUSY (the budget is used up; more entries may be due), PUNCTUAL_NULL if
