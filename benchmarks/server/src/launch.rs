@@ -92,8 +92,8 @@ pub(crate) fn programs(target: &Target, notes: &mut Vec<String>) -> Result<Vec<P
     Ok(found)
 }
 
-/// Returns the paths at which `scripts/setup peers` may have put a program. The script puts it into
-/// cargo's target folder, one or two folders above the folder of this program.
+/// Returns the paths at which `scripts/setup peers` may have put a program, in the folder of
+/// builds.
 fn peer_paths(name: &str) -> Vec<PathBuf> {
     let own = std::env::current_exe().ok();
     let builds = own.iter().flat_map(|own| own.ancestors().skip(2).take(2));

@@ -2,7 +2,7 @@
 //!
 //! The server's threads never use Ruby. A method that waits for them releases the interpreter's
 //! lock first, and only then locks `state`. A fork of the process has the memory of a server but
-//! not its threads, so methods that use the server check the process first.
+//! not its threads, so methods check the process first.
 
 use std::io;
 use std::mem::ManuallyDrop;
@@ -246,8 +246,8 @@ impl Failure {
     }
 }
 
-/// Calls `function` without the interpreter's lock. Signals do not interrupt it: Ruby runs their
-/// handlers afterwards.
+/// Calls `function`, which must be short, without the interpreter's lock. Signals do not interrupt
+/// it.
 fn release_briefly<R>(ruby: &Ruby, function: impl FnOnce() -> R) -> R {
     let mut function = Some(function);
     loop {
