@@ -109,6 +109,7 @@ fn jobs(at_once: usize, logged: bool) -> Stage {
         nap: std::thread::sleep,
     });
     store.set_logged(logged);
+    // These commands create the queue, so that its creation is not measured, and use no ID.
     let mut pause = Vec::new();
     for word in ["pause", "resume"] {
         encode_command(&mut pause, &["job", word, "queue"]);

@@ -65,7 +65,8 @@ pub fn page(
     })
 }
 
-/// Formats a number on an axis, with as few decimals as possible.
+/// Formats a number on an axis: below 1,000 with at most four decimals and no zeros at the end, and
+/// a larger number without decimals.
 pub fn tick(value: f64) -> String {
     if value >= 1000.0 {
         return table::thousands(value);

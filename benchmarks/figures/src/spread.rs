@@ -26,8 +26,8 @@ impl Spread {
             let place = share * last as f64;
             let (below, above) = (values[place as usize], values[place.ceil() as usize]);
             match place.fract() {
+                // The interpolation would multiply an infinite measurement by 0, which is NaN.
                 0.0 => below,
-                // For infinite measurements, the interpolation would be NaN.
                 part => below * (1.0 - part) + above * part,
             }
         };

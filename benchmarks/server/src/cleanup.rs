@@ -1,7 +1,7 @@
 //! Cleanup at the end of a run, also after an error or a signal: kills the started processes.
 //!
-//! A [`Guard`] runs its action once: when it is dropped, or when the process receives SIGINT,
-//! SIGTERM or SIGHUP.
+//! A [`Guard`] runs its action once: when it is dropped, when the process receives SIGINT, SIGTERM
+//! or SIGHUP, or when [`end`] is called.
 
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,7 +21,7 @@ fn pending() -> MutexGuard<'static, (u64, Vec<(u64, Action)>)> {
     PENDING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs an action when it is dropped or when a signal ends the process.
+/// Runs an action when it is dropped, or when [`end`] ends the process.
 #[must_use = "the action runs as soon as the guard is dropped"]
 #[derive(Debug)]
 pub(crate) struct Guard(u64);

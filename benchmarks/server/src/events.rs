@@ -54,7 +54,7 @@ impl Expected {
 /// Size of the read buffer in bytes.
 const BUFFER: usize = 1 << 20;
 
-/// Returns the deadline and number in a name from [`due_name`].
+/// Returns the deadline and number in a name from [`due_name`](crate::keyload::due_name).
 fn parse_key(name: &[u8]) -> Option<(u64, u64)> {
     if name.len() != DUE_NAME || !name.starts_with(b"pb:") || name[16] != b':' {
         return None;

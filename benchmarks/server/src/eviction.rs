@@ -34,8 +34,8 @@ const EPOCH_MS: u64 = 1_000_000_000_000;
 const SETTLE: Duration = Duration::from_millis(20);
 /// Interval at which the used memory is read.
 const POLL: Duration = Duration::from_millis(3);
-/// Number of connections that send the SETs whose CPU is measured. With few connections, a server
-/// would mostly use CPU time for waking up.
+/// Number of connections that send the SETs whose CPU is measured, and number of SETs in flight on
+/// each of them. With few connections, a server would mostly use CPU time for waking up.
 const WRITERS: u32 = 50;
 /// Duration of the GETs in each state of the store.
 const PROBE: Duration = Duration::from_secs(2);

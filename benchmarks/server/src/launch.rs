@@ -225,10 +225,10 @@ fn identity(info: &str) -> (String, String) {
     (name.into(), version.into())
 }
 
-/// Raises the limit of open files for this number of clients, as far as the hard limit allows.
-/// Servers inherit the limit.
+/// Raises the limit of open files for this number of clients. Servers inherit the limit. Returns an
+/// error if the hard limit is too low.
 ///
-/// Returns the setting `maxclients` for the servers.
+/// Otherwise returns the setting `maxclients` for the servers.
 pub(crate) fn allow_clients(clients: u64) -> Result<String> {
     let needed = clients + 200;
     let allowed = raise_open_file_limit(needed);

@@ -115,9 +115,10 @@ struct Tally {
 fn zipf(rng: &mut ChaCha8Rng, count: u64) -> u64 {
     let bound = (count as f64 + 1.0).ln();
     loop {
-        let k = (rng.random::<f64>() * bound).exp() as u64;
-        let rank = k.clamp(1, count) as f64;
-        // At most ln(2), at k = 1.
+        let drawn = (rng.random::<f64>() * bound).exp() as u64;
+        // k + 1; rounding may leave the range.
+        let rank = drawn.clamp(1, count) as f64;
+        // The divisor is at least ln(2), at rank 1, so this probability is at most 1.
         let accepted = std::f64::consts::LN_2 / (rank * (1.0 / rank).ln_1p());
         if rng.random::<f64>() < accepted {
             return rank as u64 - 1;
@@ -155,7 +156,8 @@ impl Generator {
         })
     }
 
-    /// Runs a load on another thread while `work` runs, and returns the results of both.
+    /// Runs a load on another thread until `work` has ended, and returns the results of both.
+    /// Ignores `requests` and `stop` of the load.
     pub(crate) fn run_while<T>(
         &mut self,
         load: &Load<'_>,

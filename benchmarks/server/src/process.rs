@@ -7,8 +7,8 @@ use std::time::Duration;
 use rustix::process::Pid;
 use rustix::time::{ClockId, clock_gettime};
 
-/// User plus system CPU time of a process since its start: nanoseconds of each live thread, from
-/// `task/*/schedstat`.
+/// User plus system CPU time of each live thread of a process since the thread's start, in
+/// nanoseconds by thread id, from `task/*/schedstat`.
 #[derive(Debug, Clone)]
 pub(crate) struct CpuTime(HashMap<u64, u64>);
 

@@ -108,7 +108,7 @@ fn attach_and_wait(replica: &mut Client, primary: &Server) -> Result<()> {
 
 /// Blocks until the replica has applied everything that was written so far.
 fn wait_for_replica(client: &mut Client) -> Result<()> {
-    // WAIT covers the writes of its own connection.
+    // WAIT waits for the last write of its own connection, and so for all earlier writes.
     client.expect(&["SET", "punctual-bench:last", "x"])?;
     match client.integer(&["WAIT", "1", "60000"])? {
         0 => Err(Error::Invalid(

@@ -31,8 +31,9 @@ const SCRIPTS: &[Script] = &[
         load: LOAD,
         source: "redis.call('SET', KEYS[1], ARGV[1]) return redis.call('GET', KEYS[1])",
     },
-    // A rate limiter with a sliding window: a sorted set has the times of accepted requests. With
-    // random times, it has about ten members.
+    // A rate limiter with a sliding window: a sorted set has the times of accepted requests. The
+    // measurement sends random times. A request keeps only the times after its own, so the set has
+    // about ten members.
     Script {
         test: "eval_limiter",
         load: LOAD,

@@ -160,7 +160,7 @@ fn once(
     )?;
     let deadline_ms = deadline(first_ms);
     sleep_until(first_ms * 1000);
-    // Timers are not keys, so only live keys are read.
+    // GET replies with an error for a timer, so the reader gets only live keys.
     let due = if entries == Entries::Timers { 0 } else { keys };
     let stop = AtomicBool::new(false);
     let (watched, readings) = std::thread::scope(|scope| {

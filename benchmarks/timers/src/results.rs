@@ -148,7 +148,8 @@ pub struct Sample {
     pub value: f64,
     /// True if the batch was cut short because it took too long.
     pub cut: bool,
-    /// Number of faults in the round: timers out of order, lost timers, or a wrong next deadline.
+    /// Number of faults in the round: early timers, timers out of order, lost timers, and wrong
+    /// next deadlines.
     pub faults: usize,
 }
 

@@ -12,8 +12,8 @@
  * Ownership: the caller owns each server, client and reply that a function writes to a pointer, and
  * frees it with punctual_server_stop, punctual_server_client_free or punctual_server_reply_free. A
  * reply does not need its client or server any more. The functions copy options and arguments. If a
- * function does not return PUNCTUAL_SERVER_OK, it writes NULL, and punctual_server_error() has a
- * message.
+ * function does not return PUNCTUAL_SERVER_OK, it writes NULL. Then punctual_server_error() has a
+ * message, except after PUNCTUAL_SERVER_IDLE.
  *
  * Thread safety of a function:
  *
@@ -133,7 +133,7 @@ typedef enum {
  */
 typedef enum {
   /**
-   * No value: a missing key, or an EXEC that did not run. Also of a NULL pointer.
+   * No value: a missing key, or an EXEC that did not run. A NULL pointer also has this kind.
    */
   PUNCTUAL_SERVER_KIND_NIL = 0,
   /**
@@ -162,7 +162,7 @@ typedef enum {
    */
   PUNCTUAL_SERVER_KIND_MAP = 6,
   /**
-   * Like PUNCTUAL_SERVER_KIND_ARRAY, of different elements.
+   * Like PUNCTUAL_SERVER_KIND_ARRAY, but all elements differ from each other.
    */
   PUNCTUAL_SERVER_KIND_SET = 7,
   /**
@@ -402,14 +402,14 @@ punctual_server_kind punctual_server_reply_kind(const punctual_server_reply *rep
 const char *punctual_server_reply_text(const punctual_server_reply *reply, size_t *length);
 
 /**
- * Returns the number of an integer, 1 or 0 of a boolean, and 0 for other kinds. O(1).
+ * Returns the value of an integer, 1 or 0 for a boolean, and 0 for other kinds. O(1).
  *
  * Threads: readers may overlap.
  */
 int64_t punctual_server_reply_integer(const punctual_server_reply *reply);
 
 /**
- * Returns the number of a double, and 0 for other kinds. O(1).
+ * Returns the value of a double, and 0 for other kinds. O(1).
  *
  * Threads: readers may overlap.
  */

@@ -11,7 +11,7 @@ use punctual_server::Value;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// No value: a missing key, or an EXEC that did not run. Also of a NULL pointer.
+    /// No value: a missing key, or an EXEC that did not run. A NULL pointer also has this kind.
     Nil = 0,
     /// A status, such as "OK": punctual_server_reply_text.
     Status = 1,
@@ -26,7 +26,7 @@ pub enum Kind {
     /// Keys and values in turn, with punctual_server_reply_length and punctual_server_reply_at. The
     /// length counts both.
     Map = 6,
-    /// Like PUNCTUAL_SERVER_KIND_ARRAY, of different elements.
+    /// Like PUNCTUAL_SERVER_KIND_ARRAY, but all elements differ from each other.
     Set = 7,
     /// A message. Like PUNCTUAL_SERVER_KIND_ARRAY; the first element is the kind of the message.
     Push = 8,
@@ -121,7 +121,7 @@ pub extern "C" fn punctual_server_reply_text(
     bytes.map_or(std::ptr::null(), |bytes| bytes.as_ptr().cast())
 }
 
-/// Returns the number of an integer, 1 or 0 of a boolean, and 0 for other kinds. O(1).
+/// Returns the value of an integer, 1 or 0 for a boolean, and 0 for other kinds. O(1).
 ///
 /// Threads: readers may overlap.
 #[unsafe(no_mangle)]
@@ -133,7 +133,7 @@ pub extern "C" fn punctual_server_reply_integer(reply: Option<&Value>) -> i64 {
     }
 }
 
-/// Returns the number of a double, and 0 for other kinds. O(1).
+/// Returns the value of a double, and 0 for other kinds. O(1).
 ///
 /// Threads: readers may overlap.
 #[unsafe(no_mangle)]

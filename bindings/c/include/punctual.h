@@ -90,7 +90,8 @@ typedef enum {
    */
   PUNCTUAL_ARMED = 5,
   /**
-   * A callback called a function of the object that runs the callback, which is not allowed.
+   * A callback called a function of the object that runs the callback, or would sleep on the
+   * virtual clock that runs it. This is not allowed.
    */
   PUNCTUAL_REENTERED = 6,
   /**
@@ -144,8 +145,8 @@ typedef struct punctual_virtual_time punctual_virtual_time;
  * they were armed. A deadline is a number of ticks of any length, from 0 to UINT64_MAX. The wheel
  * reads no clock.
  *
- * A timer takes 44 bytes. An empty wheel takes about 750 bytes. The wheel frees the memory of
- * removed timers.
+ * A timer takes 44 bytes. A new wheel takes about 750 bytes. The wheel reuses the memory of
+ * removed timers, and frees it after the last timer was removed.
  */
 typedef struct punctual_wheel punctual_wheel;
 
@@ -262,7 +263,7 @@ punctual_wheel *punctual_wheel_new(void);
 
 /**
  * Frees a wheel and its timers. The caller still owns the objects that the values point to; to
- * free them, pop or list the timers before. NULL is allowed. O(memory).
+ * free them, pop or list the timers before. NULL is allowed. O(n) for n bytes of the wheel.
  *
  * Threads: one at a time. Do not use the wheel afterwards.
  */
@@ -367,7 +368,8 @@ size_t punctual_wheel_pop_due_many(punctual_wheel *wheel,
 /**
  * Pops like punctual_wheel_pop_due, with bounded work: every popped timer, and every entry that
  * the wheel moves or drops meanwhile, takes 1 from `*budget`. So an event loop can do other work
- * while it pops a million timers that are due at the same tick. O(*budget).
+ * while it pops a million timers that are due at the same tick. O(*budget), except for a rare
+ * call that packs the entries of a wheel with little memory in use: O(n).
  *
  * Returns PUNCTUAL_OK (a timer was popped and written to `*expired`, if not NULL), PUNCTUAL_IDLE
  * (no timer is due), PUNCTUAL_BUSY (the budget is used up; more timers may be due), or
@@ -434,8 +436,8 @@ size_t punctual_wheel_list(const punctual_wheel *wheel,
 punctual_status punctual_wheel_clear(punctual_wheel *wheel);
 
 /**
- * Frees the memory that armed timers do not need. A large wheel that has become empty does this by
- * itself. O(n).
+ * Frees memory that armed timers do not need, except gaps between their records and room for about
+ * a thousand timers. A large wheel that has become empty does this by itself. O(n).
  *
  * Returns PUNCTUAL_OK, or PUNCTUAL_NULL.
  *
@@ -461,7 +463,8 @@ size_t punctual_wheel_memory(const punctual_wheel *wheel);
 punctual_raw_wheel *punctual_raw_wheel_new(const punctual_raw_timers *timers);
 
 /**
- * Frees a wheel without calling the functions of its table. NULL is allowed. O(memory).
+ * Frees a wheel without calling the functions of its table. NULL is allowed. O(n) for n bytes of
+ * the wheel.
  *
  * Threads: one at a time, and not in a callback of the wheel. Do not use the wheel afterwards.
  */
@@ -482,8 +485,8 @@ punctual_status punctual_raw_wheel_insert(punctual_raw_wheel *wheel,
 
 /**
  * Reports that one entry is dead: the table's `deadline` now returns false for it. Some calls also
- * sweep a few entries, so that there are fewer dead entries than live entries plus some hundreds.
- * O(1) amortised.
+ * check a few entries and remove the dead ones, so that there are fewer dead entries than other
+ * entries plus some hundreds. O(1) amortised.
  *
  * Returns PUNCTUAL_OK, PUNCTUAL_NULL or PUNCTUAL_REENTERED.
  *
@@ -507,7 +510,8 @@ punctual_status punctual_raw_wheel_pop_due(punctual_raw_wheel *wheel,
 /**
  * Pops like punctual_raw_wheel_pop_due, with bounded work: every entry that the wheel moves, drops
  * or checks takes 1 from `*budget`. The last step may exceed the budget by less than 512 entries.
- * O(*budget).
+ * O(*budget), except for a rare call that packs the entries of a wheel with little memory in use:
+ * O(n).
  *
  * Returns PUNCTUAL_OK (an entry was popped and written to `*due`, if not NULL), PUNCTUAL_IDLE (no
  * entry is due), PUNCTUAL_BUSY (the budget is used up; more entries may be due), PUNCTUAL_NULL if
@@ -552,8 +556,8 @@ punctual_status punctual_raw_wheel_next_wakeup(punctual_raw_wheel *wheel, uint64
 size_t punctual_raw_wheel_len(punctual_raw_wheel *wheel);
 
 /**
- * Removes all entries and frees their memory, without calling the functions of the table.
- * O(memory).
+ * Removes all entries and frees their memory, without calling the functions of the table. O(n) for
+ * n bytes of the wheel.
  *
  * Returns PUNCTUAL_OK, PUNCTUAL_NULL or PUNCTUAL_REENTERED.
  *

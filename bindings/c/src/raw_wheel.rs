@@ -159,7 +159,8 @@ pub extern "C" fn punctual_raw_wheel_new(timers: Option<&RawTimers>) -> Option<B
     }))
 }
 
-/// Frees a wheel without calling the functions of its table. NULL is allowed. O(memory).
+/// Frees a wheel without calling the functions of its table. NULL is allowed. O(n) for n bytes of
+/// the wheel.
 ///
 /// Threads: one at a time, and not in a callback of the wheel. Do not use the wheel afterwards.
 #[unsafe(no_mangle)]
@@ -187,8 +188,8 @@ pub extern "C" fn punctual_raw_wheel_insert(
 }
 
 /// Reports that one entry is dead: the table's `deadline` now returns false for it. Some calls also
-/// sweep a few entries, so that there are fewer dead entries than live entries plus some hundreds.
-/// O(1) amortised.
+/// check a few entries and remove the dead ones, so that there are fewer dead entries than other
+/// entries plus some hundreds. O(1) amortised.
 ///
 /// Returns PUNCTUAL_OK, PUNCTUAL_NULL or PUNCTUAL_REENTERED.
 ///
@@ -222,7 +223,8 @@ pub extern "C" fn punctual_raw_wheel_pop_due(
 
 /// Pops like punctual_raw_wheel_pop_due, with bounded work: every entry that the wheel moves, drops
 /// or checks takes 1 from `*budget`. The last step may exceed the budget by less than 512 entries.
-/// O(*budget).
+/// O(*budget), except for a rare call that packs the entries of a wheel with little memory in use:
+/// O(n).
 ///
 /// Returns PUNCTUAL_OK (an entry was popped and written to `*due`, if not NULL), PUNCTUAL_IDLE (no
 /// entry is due), PUNCTUAL_BUSY (the budget is used up; more entries may be due), PUNCTUAL_NULL if
@@ -294,8 +296,8 @@ pub extern "C" fn punctual_raw_wheel_len(wheel: Option<NonNull<RawWheel>>) -> us
         .unwrap_or(0)
 }
 
-/// Removes all entries and frees their memory, without calling the functions of the table.
-/// O(memory).
+/// Removes all entries and frees their memory, without calling the functions of the table. O(n) for
+/// n bytes of the wheel.
 ///
 /// Returns PUNCTUAL_OK, PUNCTUAL_NULL or PUNCTUAL_REENTERED.
 ///

@@ -19,7 +19,8 @@ pub enum Status {
     Null = 4,
     /// The timer is armed. It must first be stopped or fire.
     Armed = 5,
-    /// A callback called a function of the object that runs the callback, which is not allowed.
+    /// A callback called a function of the object that runs the callback, or would sleep on the
+    /// virtual clock that runs it. This is not allowed.
     Reentered = 6,
     /// A defect of the library, which has printed a message to stderr. The only allowed use of the
     /// object is to free it.

@@ -28,8 +28,8 @@ pub const NO_KEY: u64 = 0;
 /// they were armed. A deadline is a number of ticks of any length, from 0 to UINT64_MAX. The wheel
 /// reads no clock.
 ///
-/// A timer takes 44 bytes. An empty wheel takes about 750 bytes. The wheel frees the memory of
-/// removed timers.
+/// A timer takes 44 bytes. A new wheel takes about 750 bytes. The wheel reuses the memory of
+/// removed timers, and frees it after the last timer was removed.
 pub struct Wheel {
     queue: punctual::Wheel<*mut c_void>,
 }
@@ -86,7 +86,7 @@ pub extern "C" fn punctual_wheel_new() -> Option<Box<Wheel>> {
 }
 
 /// Frees a wheel and its timers. The caller still owns the objects that the values point to; to
-/// free them, pop or list the timers before. NULL is allowed. O(memory).
+/// free them, pop or list the timers before. NULL is allowed. O(n) for n bytes of the wheel.
 ///
 /// Threads: one at a time. Do not use the wheel afterwards.
 #[unsafe(no_mangle)]

@@ -17,8 +17,8 @@ use crate::errors::CommandError;
 /// A client in the process of its server; `Server.client` connects it.
 ///
 /// It has all permissions, and a session of its own. A call releases the GIL. Replies have the
-/// types of RESP3: `bytes`, `int`, `float`, `bool`, `None`, `list`, `set` and `dict`. Threads that
-/// use the same client wait for each other.
+/// types of RESP3: `bytes`, `int`, `float`, `bool`, `None`, `list`, `set` and `dict`. Several
+/// threads may use the same client; their calls run one after the other.
 #[pyclass(frozen, name = "Client", module = "punctual_server")]
 pub(crate) struct NativeClient {
     client: Mutex<punctual_server::Client>,
@@ -172,7 +172,7 @@ fn object(py: Python<'_>, value: Value) -> PyResult<Bound<'_, PyAny>> {
         Value::Array(items) | Value::Push(items) => list(py, items)?.into_any(),
         Value::Set(items) => {
             let items = list(py, items)?;
-            // Members of a set that cannot be hashed stay a list.
+            // A set with members that Python cannot hash becomes a list.
             match PySet::new(py, &items) {
                 Ok(set) => set.into_any(),
                 Err(_) => items.into_any(),

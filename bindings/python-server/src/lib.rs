@@ -22,8 +22,8 @@ mod _punctual_server {
         punctual_python_interpreter::claim(m.py(), "punctual_server")?;
         m.add("__version__", env!("CARGO_PKG_VERSION"))?;
         crate::server::register(m)?;
-        // No module imports `*` from this private module, and the stubs would have to repeat the
-        // list.
+        // PyO3 adds the list `__all__`, which the stubs would have to repeat. No module imports `*`
+        // from this private module.
         m.delattr("__all__")
     }
 }

@@ -65,7 +65,7 @@ struct State {
     log: Option<LogWriter>,
     /// Host for clients to connect to.
     host: String,
-    /// 0 without TCP, or if the server picks any free port at the start.
+    /// 0 without TCP, and before the first start if the server picks any free port.
     port: u16,
 }
 
@@ -154,7 +154,7 @@ impl NativeServer {
     /// Returns host and port.
     fn address(&self, py: Python<'_>) -> (String, u16) {
         if self.is_inherited() {
-            // In a fork, a thread that does not exist may hold the lock forever.
+            // In a fork, the lock stays locked if another thread of the parent held it.
             return self
                 .state
                 .try_read()

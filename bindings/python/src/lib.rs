@@ -27,8 +27,8 @@ mod _punctual {
         crate::chan::register(m)?;
         crate::time::register(m)?;
         crate::aio::register(m)?;
-        // No module imports `*` from this private module, and the stubs would have to repeat the
-        // list.
+        // PyO3 adds the list `__all__`, which the stubs would have to repeat. No module imports `*`
+        // from this private module.
         m.delattr("__all__")
     }
 }

@@ -1,9 +1,9 @@
 //! No queue at all: the connections are scanned for the earliest deadline. neqo (Mozilla's QUIC
 //! library) replaced its wheel by such a scan.
 //!
-//! Each connection has its deadline in its own record. Arming, cancelling and re-arming write one
-//! field. Asking for the next deadline and firing scan all connections. Due timers fire in the
-//! order of their deadlines. The queue is exact.
+//! Each connection has its deadline in its own record. Arming, cancelling and re-arming write only
+//! that record. Asking for the next deadline and firing scan all connections. Due timers fire in
+//! the order of their deadlines. The queue is exact.
 //!
 //! A record is 64 bytes long: a scan over real connections reads at least one cache line of each.
 

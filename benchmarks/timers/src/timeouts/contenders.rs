@@ -1,7 +1,7 @@
 //! The contenders of the comparison of timeouts, and their interface.
 //!
-//! All contenders run as tasks of the same tokio runtimes, because tokio's and pingora's timers
-//! require a runtime.
+//! All contenders run as tasks of tokio runtimes, because tokio's and pingora's timers require a
+//! runtime. All of them share the same runtimes, except tokio's alternative timers.
 
 use std::convert::Infallible;
 use std::future::Future;

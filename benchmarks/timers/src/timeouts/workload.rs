@@ -31,7 +31,8 @@ const LIMIT: Duration = Duration::from_secs(1);
 /// Time from the arming to the drop of a timeout in [`Workload::Rate`].
 const LIFE: Duration = Duration::from_millis(1);
 
-/// A workload, which each thread runs.
+/// A workload, which all threads run. `operations` is the number of operations of each thread; the
+/// other numbers are for all threads together.
 #[derive(Clone, Copy, Debug)]
 pub enum Workload {
     /// `timeout` around a future that is ready.
@@ -223,7 +224,7 @@ fn arm_and_drop<C: Contender>(
             runtime.spawn(async move {
                 let mut waiting = Vec::with_capacity(each);
                 for _ in 0..each {
-                    // These deadlines are later than all deadlines of measured timers.
+                    // Nearly all deadlines of measured timers are earlier.
                     let time = some_time(&mut random) + Duration::from_secs(60);
                     let mut sleep = Box::pin(C::sleep(time));
                     poll_fn(|cx| {

@@ -113,7 +113,7 @@ impl Workload {
         match role {
             Role::Ours | Role::Peer => true,
             Role::Scan => matches!(self, Connections | Drain | Quic | QuicOn),
-            // The floor does not fire due timers.
+            // The floor cannot find due timers or the next deadline.
             Role::Floor => matches!(self, Arm | Steady | Later | Earlier),
         }
     }

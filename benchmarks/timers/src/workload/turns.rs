@@ -12,7 +12,8 @@ use crate::results::{Figure, Sample};
 /// Maximum change of a deadline by re-arming, in microseconds.
 const REARM_MAX: u64 = 64 * MS;
 
-/// A round has this many times more queries than other operations, because queries are cheap.
+/// A round of queries makes this many times as many operations as other rounds, because queries are
+/// cheap.
 const QUESTIONS: usize = 8;
 
 /// Returns the number of operations that change one of N timers: at least N in a round, so that the

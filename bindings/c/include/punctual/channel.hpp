@@ -51,8 +51,9 @@ public:
     return true;
   }
 
-  /// Claims two waiters. Claims neither, and returns false, if one was claimed before. `own` is
-  /// null for an operation that does not wait.
+  /// Claims the waiters `own` and `partner` for their cases `which` and `partners`. Claims neither,
+  /// and returns false, if one was claimed before. `own` is null for an operation that does not
+  /// wait.
   static bool claim_both(waiter *own, std::size_t which, waiter &partner, std::size_t partners) {
     if (!own) return partner.claim(partners);
     const std::scoped_lock lock(own->mutex_, partner.mutex_);
@@ -67,7 +68,6 @@ public:
     const std::lock_guard<std::mutex> lock(mutex_);
     return claimed_;
   }
-
 
   void wake() {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -214,7 +214,8 @@ public:
     if (is_unbuffered()) senders_.push_back({at, &value});
   }
 
-  /// Adds a waiter with the place for the value that it would receive.
+  /// Adds a waiter with the variable for the value that it would receive. The variable must live
+  /// until `remove_waiter`.
   void add_receiver(const place &at, std::optional<T> &into) {
     const std::lock_guard<std::mutex> lock(mutex_);
     waiters_.push_back(at.party);
@@ -563,7 +564,7 @@ std::size_t select(Cases &&...cases) {
       detail::waiter waiting;
       const detail::waiter_registration<sizeof...(Cases)> registration(all, waiting);
       while (!(which = detail::attempt_any(all, &waiting)) && !(which = waiting.claimed())) waiting.wait();
-    }  // Ending the registration locks the channels: a partner has moved the value of its case.
+    }  // The end of `registration` locks each channel, so a partner of this waiter has moved the value.
     all[*which]->run();
     return *which;
   }

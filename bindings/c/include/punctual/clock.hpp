@@ -119,8 +119,8 @@ public:
   /// Returns the number of armed timers and sleeping threads on this clock.
   std::size_t pending() const noexcept { return punctual_virtual_time_pending(clock_.get()); }
 
-  /// Blocks until the clock has `count` armed timers and sleeping threads, for example until
-  /// another thread sleeps.
+  /// Blocks until the clock has at least `count` armed timers and sleeping threads, for example
+  /// until another thread sleeps.
   void wait_for_pending(std::size_t count) { check(punctual_virtual_time_wait_for_pending(clock_.get(), count)); }
 
 private:

@@ -185,7 +185,8 @@ public:
   /// work: each timer, and each entry that the wheel moves meanwhile, takes 1 from `budget`.
   /// Returns true if no more timers are due, and false if the budget is used up before. `fire` may
   /// arm and cancel timers of this wheel. An exception of `fire` propagates; its timer was removed.
-  /// O(budget).
+  /// O(budget), except for a rare call that packs the entries of a wheel with little memory in use:
+  /// O(n).
   template <class Fire>
   bool poll(std::uint64_t now, std::size_t budget, Fire &&fire) {
     for (;;) {
@@ -261,7 +262,8 @@ public:
     free_slots_if_empty();
   }
 
-  /// Frees the memory that armed timers do not need. O(n).
+  /// Frees memory that armed timers do not need, except gaps between their records and room for
+  /// about a thousand timers. O(n).
   void shrink_to_fit() {
     if (queue_) check(punctual_wheel_shrink(queue_.get()));
     free_slots_if_empty();

@@ -76,7 +76,8 @@ pub unsafe extern "C" fn punctual_wheel_pop_due_many(
 
 /// Pops like punctual_wheel_pop_due, with bounded work: every popped timer, and every entry that
 /// the wheel moves or drops meanwhile, takes 1 from `*budget`. So an event loop can do other work
-/// while it pops a million timers that are due at the same tick. O(*budget).
+/// while it pops a million timers that are due at the same tick. O(*budget), except for a rare
+/// call that packs the entries of a wheel with little memory in use: O(n).
 ///
 /// Returns PUNCTUAL_OK (a timer was popped and written to `*expired`, if not NULL), PUNCTUAL_IDLE
 /// (no timer is due), PUNCTUAL_BUSY (the budget is used up; more timers may be due), or

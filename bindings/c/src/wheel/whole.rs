@@ -61,8 +61,8 @@ pub extern "C" fn punctual_wheel_clear(wheel: Option<&mut Wheel>) -> Status {
     })
 }
 
-/// Frees the memory that armed timers do not need. A large wheel that has become empty does this by
-/// itself. O(n).
+/// Frees memory that armed timers do not need, except gaps between their records and room for about
+/// a thousand timers. A large wheel that has become empty does this by itself. O(n).
 ///
 /// Returns PUNCTUAL_OK, or PUNCTUAL_NULL.
 ///

@@ -262,7 +262,7 @@ class Server:
         [1, {b'f': b'v'}]
 
         Returns:
-            The client. Threads that use the same client wait for each other.
+            The client. Several threads may use it; their calls run one after the other.
 
         Raises:
             RuntimeError: The server does not run, or has as many clients as `maxclients` allows.

@@ -23,19 +23,19 @@ impl Overrides {
     const CALL_AT: u8 = 2;
     const CANCELLED: u8 = 4;
 
-    /// `time`: the program supplies the clock.
+    /// Returns true if `time` is overridden: the program supplies the clock.
     #[inline]
     pub(super) fn time(self) -> bool {
         self.0 & Self::TIME != 0
     }
 
-    /// `time` or `call_at`, on which `call_later` depends.
+    /// Returns true if `time` or `call_at` is overridden, on which `call_later` depends.
     #[inline]
     pub(super) fn call_later(self) -> bool {
         self.0 & (Self::TIME | Self::CALL_AT) != 0
     }
 
-    /// `_timer_handle_cancelled`, which a cancelled handle calls.
+    /// Returns true if `_timer_handle_cancelled` is overridden, which a cancelled handle calls.
     #[inline]
     pub(super) fn cancelled(self) -> bool {
         self.0 & Self::CANCELLED != 0

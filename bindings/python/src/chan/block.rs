@@ -107,7 +107,8 @@ pub(super) fn poll(cases: &mut [Case<'_>]) -> Option<(usize, Outcome<Item>)> {
 ///
 /// # Errors
 ///
-/// The exception of a signal handler.
+/// The exception of a signal handler or of gevent, or the system's error if it refuses the file on
+/// which a greenlet waits.
 #[cold]
 pub(super) fn wait(py: Python<'_>, cases: &mut [Case<'_>]) -> PyResult<(usize, Outcome<Item>)> {
     let hub = greenlet::hub(py)?;

@@ -17,8 +17,8 @@ use crate::time::{Ticker, Timer};
 ///
 /// `chan(size)` buffers up to `size` items. With the default of 0 a sender waits for its receiver.
 /// Waiting threads are served in the order in which they began to wait. One exception: the main
-/// thread (except on Linux, every thread) also checks for signals during a wait, and each check
-/// moves it to the end of the queue. A wait releases the GIL, and Ctrl-C ends it.
+/// thread (on systems other than Linux, every thread) also checks for signals during a wait, and
+/// each check moves it to the end of the queue. A wait releases the GIL, and Ctrl-C ends it.
 ///
 /// `dtype` is the type of the items, by pygolang's names: `object` (the default), `"C.double"` (or
 /// `float`), `"C.int"`, `"C.bool"`, `"C.structZ"`. Sending anything else raises `TypeError`, and an

@@ -41,8 +41,9 @@ module Punctual
 
     # A client in the process of its server; {Server#client} connects it. It has all permissions,
     # and a session of its own. Replies are strings, integers, floats, true, false, nil, arrays and
-    # hashes. Threads that use the same client wait for each other. Other threads run while a
-    # command waits; an interrupt of the thread ends the wait and disconnects the client.
+    # hashes. Several threads may use the same client; their calls run one after the other. Other
+    # threads run while a command waits; an interrupt of the thread ends the wait and disconnects
+    # the client.
     class Client
       # Runs a command.
       #

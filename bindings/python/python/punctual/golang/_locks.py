@@ -1,4 +1,4 @@
-"""Locks on channels, so that threads and greenlets wait for each other alike."""
+"""Locks made of channels, which threads and greenlets can share."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 //! The native extension of the gem `punctual-server`.
 //!
-//! The gem `punctual` has its own extension. The two share these source files, and nothing at run
-//! time.
+//! The gem `punctual` has its own extension. The two share the source files `fork.rs` and `gvl.rs`,
+//! and nothing at run time.
 
 #![deny(unsafe_code)]
 

@@ -51,7 +51,7 @@ struct State {
     requests: Option<Requests>,
     /// Host for clients to connect to.
     host: String,
-    /// 0 without TCP, or if the server picks any free port at the start.
+    /// 0 without TCP, and before the first start if the server picks any free port.
     port: u16,
 }
 
