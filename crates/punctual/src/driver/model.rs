@@ -53,7 +53,7 @@ fn check(shards: usize, body: impl Fn(&Driver) + Sync + Send + 'static) {
     });
 }
 
-/// Waits until `count` alarms have fired. Yielding lets the driver's thread run; if that thread
+/// Waits until `count` shows that alarms have fired `times` times. Yielding lets the driver's thread run; if that thread
 /// sleeps forever, loom reports a deadlock.
 fn until_fired(count: &AtomicUsize, times: usize) {
     while count.load(Ordering::Relaxed) < times {
