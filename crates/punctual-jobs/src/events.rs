@@ -17,7 +17,8 @@ pub enum Event<'a> {
         error: &'a str,
     },
     /// The job's lease ended before the job was acknowledged, the job was deleted, or the server
-    /// refused the worker's command. Another worker may have the job.
+    /// refused the worker's command. Another worker may have the job. If a connection was lost with
+    /// the reply to an acknowledgement, the job may also be done.
     Lost {
         /// The job whose lease is lost.
         job: &'a Job,

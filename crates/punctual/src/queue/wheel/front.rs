@@ -1,4 +1,5 @@
-//! The front: entries that are popped next, in the order of (deadline, sequence of arming).
+//! The front: entries that are popped next, in the order of (deadline, sequence of arming). The
+//! [module](super) explains the other terms.
 //!
 //! - The *run* is the sorted entries of one opened slot. (It is the "bottom" of the ladder queue of
 //!   Tang, Goh and Thng, 2005.) A slot with few entries moves here from any level at once, instead
@@ -7,7 +8,7 @@
 //!   in the past, or timers armed while the cursor is ahead of the clock), entries whose timer was
 //!   armed again for the same tick, and entries of slots that become due before the run is empty.
 //! - A new entry before the cursor is *staged*: an insertion cannot read the entry's sequence,
-//!   because it has no access to the owner. The next call that has access moves the entry to the
+//!   because it has no access to the timers. The next call that has access moves the entry to the
 //!   heap, or drops it if it is dead.
 
 use super::chunk::Entry;

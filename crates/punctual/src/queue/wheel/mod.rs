@@ -69,8 +69,8 @@
 //!   that may need an entry, and the 32nd undecided timer end the state. The timer stays due after
 //!   `earliest.first`.
 //! - **Held entry**. An entry that is due before all others when it is filed. Another such entry, a
-//!   pop, a sweep, or a search for the earliest deadline ends the state. The entry is in no slot and
-//!   not in the front; `earliest.first` is a lower bound of all other deadlines.
+//!   pop, a sweep, or a search for the earliest deadline ends the state. The entry is in no slot
+//!   and not in the front; `earliest.first` is a lower bound of all other deadlines.
 //! - **Spare entry**. The entry of a removed timer. The next timer in the record takes it, or the
 //!   wheel drops it when it opens the slot. The record remembers the tick of the entry, and has no
 //!   other entry.
