@@ -14,7 +14,8 @@ use super::{Alarm, Fired, Handle};
 use crate::queue::wheel::Wheel;
 use crate::queue::{Polled, TimerKey};
 
-/// Maximum number of entries that [`Shard::fire`] pops or moves while it holds the lock once.
+/// Number of entries that [`Shard::fire`] pops or moves while it holds the lock once. The last move
+/// may exceed it by less than 512 entries.
 const BATCH: usize = 64;
 
 /// Number of times that the driver's thread yields the processor to let a waiting thread take the

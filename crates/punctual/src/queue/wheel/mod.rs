@@ -441,8 +441,9 @@ impl<T> Wheel<T> {
     /// that packs the entries of a wheel with little memory in use: O(n).
     ///
     /// Every popped timer takes 1 from `budget`, and so does every entry that the wheel moves or
-    /// drops on the way. A million timers due at one tick are thus popped over several calls,
-    /// between which the caller can do other work.
+    /// drops on the way. The last move may exceed the budget by less than 512 entries. A million
+    /// timers due at one tick are thus popped over several calls, between which the caller can do
+    /// other work.
     ///
     /// ```
     /// use punctual::{Polled, Wheel};
