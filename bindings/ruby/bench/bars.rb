@@ -10,7 +10,8 @@ require_relative "all"
 # The workloads of the gem d_heap, each measured natively and in pure Ruby in turns.
 class Bars
   WORK = { push_n: "push N", push_n_pop_n: "push N, pop N", push_pop: "pairs of push and pop at N" }.freeze
-  # Minimum ratios to pure Ruby: the gem d_heap reached them on the author's machine.
+  # Minimum ratios to pure Ruby. The gem d_heap reached them on the machine of a user
+  # (docs/from-timers-and-d_heap.md).
   MINIMA = { 10 => [8, 13, 38], 100_000 => [15, 32, 68], 1_000_000 => [15, 28, 32] }.freeze
   PROGRAM = <<~RUBY.freeze
     require #{File.join(__dir__, "all").inspect}

@@ -17,14 +17,15 @@ pub enum Event<'a> {
         error: &'a str,
     },
     /// The job's lease ended before the job was acknowledged, the job was deleted, or the server
-    /// refused the worker's command. Another worker may have the job.
+    /// refused the worker's command. Another worker may have the job. If a connection was lost with
+    /// the reply to an acknowledgement, the job may also be done.
     Lost {
         /// The job whose lease is lost.
         job: &'a Job,
     },
     /// A command failed: the connection is lost, or the server refuses the command. The worker
-    /// tries again if a later attempt may succeed. If the server refuses JOB TAKE, the worker
-    /// instead ends with this error.
+    /// tries again if a later attempt may succeed. There is no event if the server refuses JOB
+    /// TAKE: the worker then stops, and [`Worker::run`](crate::Worker::run) returns the error.
     Disconnected {
         /// The error of the command that failed.
         error: &'a RedisError,

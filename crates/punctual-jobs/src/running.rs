@@ -86,7 +86,8 @@ impl JobRunner {
                 self.job_command("NACK", job, &words)
             }
         };
-        // A second ACK is harmless, because the token is then invalid.
+        // If only the reply to the first ACK was lost, the second ACK finds an invalid token. The
+        // worker then reports the job as lost, although it is done.
         let end = Instant::now() + self.lease;
         let mut pauses = Pauses::new();
         loop {

@@ -84,8 +84,8 @@
 //!
 //! # Features
 //!
-//! - `std` (enabled by default): `Epoch`, the driver and the time API. Without this feature, the
-//!   crate needs only `alloc`.
+//! - `std` (enabled by default): `Epoch`, `Timeouts`, the driver and the time API. Without this
+//!   feature, the crate needs only `alloc`.
 //! - `async`: futures and streams on the driver.
 #![cfg_attr(not(test), no_std)]
 #![deny(unsafe_code)]

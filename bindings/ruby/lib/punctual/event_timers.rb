@@ -34,7 +34,7 @@ module Punctual
         @place = nil
       end
 
-      # Cancels the timer. Does nothing if it has fired.
+      # Cancels the timer. After the timer has fired, this only makes {#cancelled?} true.
       #
       # @return [nil]
       def cancel!
@@ -50,7 +50,7 @@ module Punctual
         @block.nil?
       end
 
-      # Calls the block.
+      # Calls the block, unless the timer was cancelled.
       def call(*arguments)
         @block&.call(*arguments)
       end

@@ -17,8 +17,8 @@
 //!   until which the driver's thread sleeps. Disarming never wakes it.
 //! - After the driver's creation, only the driver's thread, [`now`](Driver::now) and
 //!   [`deadline_after`](Driver::deadline_after) read the clock. A [virtual](Driver::virtual_clock)
-//!   driver has no thread:
-//!   [`advance`](Driver::advance) fires alarms in the order of deadlines on the calling thread.
+//!   driver has no thread: [`advance`](Driver::advance) fires alarms in the order of deadlines on
+//!   the calling thread.
 //! - The thread blocks all signals, so the program can block a signal and wait for it. Threads that
 //!   a runner starts inherit that signal mask. The threads of [`Workers`] instead have the mask of
 //!   the thread that armed the first alarm.

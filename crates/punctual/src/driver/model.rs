@@ -53,8 +53,8 @@ fn check(shards: usize, body: impl Fn(&Driver) + Sync + Send + 'static) {
     });
 }
 
-/// Waits until `count` alarms have fired. Yielding lets the driver's thread run; if that thread
-/// sleeps forever, loom reports a deadlock.
+/// Waits until `count` has counted `times` fired alarms. Yielding lets the driver's thread run; if
+/// that thread sleeps forever, loom reports a deadlock.
 fn until_fired(count: &AtomicUsize, times: usize) {
     while count.load(Ordering::Relaxed) < times {
         thread::yield_now();

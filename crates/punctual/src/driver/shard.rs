@@ -14,17 +14,19 @@ use super::{Alarm, Fired, Handle};
 use crate::queue::wheel::Wheel;
 use crate::queue::{Polled, TimerKey};
 
-/// Maximum number of entries that [`Shard::fire`] pops or moves while it holds the lock once.
+/// Number of entries that [`Shard::fire`] pops or moves while it holds the lock once. The last move
+/// may exceed it by less than 512 entries.
 const BATCH: usize = 64;
 
 /// Number of times that the driver's thread yields the processor to let a waiting thread take the
 /// lock. Together these yields usually take less than a tenth of a millisecond.
 const YIELDS_MAX: u32 = 100;
 
-/// Maximum number of entries, including dead entries, for which the driver finds the exact earliest
-/// deadline. With more entries it uses a lower bound: to find the exact deadline, the wheel may
-/// have to open a slot with nearly all entries, while arming threads wait for the lock. The lower
-/// bound costs a few more wake-ups per hour, each of which moves one batch.
+/// Maximum number of the wheel's entries, including dead entries (see the head of
+/// [`queue::wheel`](crate::queue::wheel)), for which the driver finds the exact earliest deadline.
+/// With more entries it uses a lower bound: to find the exact deadline, the wheel may have to open
+/// a slot with nearly all entries, while arming threads wait for the lock. The lower bound costs a
+/// few more wake-ups per hour, each of which moves one batch.
 const EXACT_MAX: usize = 1_000;
 
 /// Aligned to two cache lines, because processors fetch cache lines in pairs.

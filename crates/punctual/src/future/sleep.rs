@@ -52,8 +52,8 @@ use crate::time::timeline::{self, Timeline};
 pub fn sleep(duration: Duration) -> Sleep {
     let timeline = Timeline::current();
     let deadline = timeline.deadline_after(duration);
-    // Only for the real clock: another thread may advance a virtual clock before the first poll
-    // arms the alarm, and the alarm would not fire.
+    // Only for the real clock, whose driver fires an alarm that is armed after its deadline. A
+    // virtual clock would fire it only at the next advance.
     let ahead = matches!(timeline, Timeline::Real) && !duration.is_zero();
     Sleep {
         timeline,

@@ -24,8 +24,8 @@ pub(crate) type Callback = Arc<dyn Fn() + Send + Sync>;
 pub(crate) enum Alarm {
     /// Sends its deadline.
     Send(Sender<Instant>),
-    /// Sends its deadline, and gives the sender to the runner, which keeps it so that the channel
-    /// stays connected.
+    /// Sends its deadline, and gives the sender to the driver's [`Runner`](driver::Runner), which
+    /// keeps it so that the channel stays connected.
     SendAndKeep(Sender<Instant>),
     /// Sends the deadline of each tick, if the channel has room.
     Tick(Box<Tick>),

@@ -134,9 +134,8 @@ impl VirtualTime {
         self.simulation.advance(by);
     }
 
-    /// Advances the clock to the next deadline and fires its timers. Returns
-    /// false, without advancing, if no timer has a deadline that the clock can reach. O(timers that
-    /// fire).
+    /// Advances the clock to the next deadline and fires its timers. Returns false, without
+    /// advancing, if no timer has a deadline that the clock can reach. O(timers that fire).
     ///
     /// # Panics
     ///

@@ -10,7 +10,8 @@
 //!   instead of a division.
 //! - The earliest instant is always known: each method that changes the earliest timer looks for
 //!   its successor at once. So [`next_time`](Timeouts::next_time) takes `&self` and only returns a
-//!   field, and [`take_next`](Timeouts::take_next) only compares two instants if nothing is due.
+//!   field. If nothing is due, [`take_next`](Timeouts::take_next) only compares two instants and
+//!   frees a piece of unused memory, if there is any.
 
 #[cfg(test)]
 mod tests;

@@ -68,7 +68,7 @@ pub fn when() -> impl Strategy<Value = When> {
     any::<u64>().prop_map(|bits| Bits(bits).when())
 }
 
-/// Returns any operation.
+/// Returns any operation, except [`Op::Clear`] and [`Op::Drain`].
 pub fn op() -> impl Strategy<Value = Op> {
     any::<u64>().prop_map(|bits| Bits(bits).op())
 }

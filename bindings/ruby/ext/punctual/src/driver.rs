@@ -3,9 +3,9 @@
 //! An *alarm* is an armed timer of the driver; its *target* is the Ruby object that fires. The
 //! driver's thread has no Ruby objects, only numbers of alarms. It appends the numbers of due
 //! alarms to a list, and wakes the Ruby thread that waits for the list. That thread takes the
-//! targets from a table, which only threads with the interpreter's lock use. An alarm is armed
-//! exactly as long as its target is in the table, and each target is removed once: by `disarm` or
-//! by `take`.
+//! targets from a table, which only threads with the interpreter's lock use. For Ruby, an alarm
+//! counts as armed as long as its target is in the table, even if it is due. Each target is removed
+//! once: by `disarm` or by `take`.
 
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;

@@ -1,10 +1,10 @@
 //! A d-ary heap of Ruby values, in the order of scores, and of equal scores in the order of
 //! insertion.
 //!
-//! - A *key* is one number of 128 bits: the rank of the score (see `score`), the entry's order, and
-//!   its slot. Keys of numeric scores are compared as numbers and lie in one array, so an operation
-//!   follows no pointer and calls no Ruby code. With four children, the children of an entry fill
-//!   one cache line (`keys`).
+//! - A *key* is one number of 128 bits: the rank of the score (see `score`), the entry's *order* (a
+//!   number that grows with each insertion or change of a score), and its slot. Keys of numeric
+//!   scores are compared as numbers and lie in one array, so an operation follows no pointer and
+//!   calls no Ruby code. With four children, the children of an entry fill one cache line (`keys`).
 //! - A *slot* has the value and the score. An entry keeps its slot while its key moves in the heap,
 //!   so an operation reads one slot only.
 //! - A *place* is an index into the array of keys. A *tracked* heap stores the place of each slot,

@@ -27,7 +27,8 @@ use crate::score;
 )]
 pub(crate) struct PriorityQueue {
     heap: Shareable<Heap>,
-    /// Returns the score of a value that is pushed without one; nil: the value is its own score.
+    /// The block that returns the score of a value that is pushed without one. If `None`, the value
+    /// is its own score.
     scorer: Shareable<Option<Opaque<Value>>>,
     /// True while `<=>` runs for an operation: the heap must not change then.
     comparing: Shareable<bool>,

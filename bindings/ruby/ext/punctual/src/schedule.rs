@@ -1,5 +1,5 @@
-//! `Punctual::Schedule`: Ruby objects with deadlines on a `punctual::Wheel`. Timers and event
-//! timers use it.
+//! [`Timers`]: Ruby objects with deadlines on a `punctual::Wheel`, which groups of timers use. Also
+//! the class `Punctual::Schedule` over it, which event timers use.
 
 use std::cell::{Cell, RefCell};
 
@@ -11,16 +11,16 @@ use punctual::{TimerKey, Wheel};
 use crate::own::Own;
 use crate::seconds;
 
-/// When a timer fires that a callback arms for the past.
+/// Which call of `fire` fires a timer that a callback arms for the past.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Past {
-    /// In the same call of `fire`.
+    /// The call that runs the callback.
     SameTime,
-    /// In the next call, so that a callback cannot keep `fire` busy forever.
+    /// The next call, so that a callback cannot keep `fire` busy forever.
     NextTime,
 }
 
-/// A wheel of Ruby objects that knows how to mark them.
+/// A wheel of Ruby objects, which it marks for the garbage collector.
 #[derive(Default)]
 pub(crate) struct Timers {
     wheel: RefCell<Wheel<Opaque<Value>>>,

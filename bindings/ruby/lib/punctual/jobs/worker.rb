@@ -42,7 +42,7 @@ module Punctual
         @ends = Thread::Queue.new
       end
 
-      # Makes {#run} return as soon as the running jobs are done.
+      # Makes {#run} return as soon as the running jobs are done, or `grace` seconds later.
       #
       # @return [nil]
       def stop

@@ -2,8 +2,8 @@
 
 module Punctual
   module Time
-    # A timer driver, and a Ruby thread that fires the driver's due alarms: it calls `fire(clock)`
-    # of each alarm's target, which must not block.
+    # A timer driver, and a Ruby thread that fires the driver's due alarms. It calls `fire(clock)`
+    # of each alarm's target (a Timer, a Ticker or a pending timeout), which must not block.
     #
     # @api private
     class Clock

@@ -44,7 +44,7 @@ module Punctual
         return if !@period || @c.closed?
 
         @c << clock.now if @c.empty?
-        # The first tick that is not in the past.
+        # The first tick after the clock's time.
         late = clock.seconds - @due
         @due += @period * (1 + [(late / @period).floor, 0].max)
         @number = clock.arm_at(@due, self)

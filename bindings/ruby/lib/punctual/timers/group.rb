@@ -14,8 +14,8 @@ module Punctual
 
     # Timers that one thread waits for and fires.
     #
-    # Only one thread at a time may use a group. Its time, the *offset*, is the number of seconds
-    # since its creation.
+    # Only one thread at a time may use a group. The group's time, the *offset*, is the number of
+    # seconds since the group's creation.
     #
     # @example
     #   group = Punctual::Timers::Group.new

@@ -8,7 +8,8 @@
 //! - Workers take jobs in order. A worker that finds many jobs takes several at once, into its
 //!   *local queue* ([`pool`] defines how many). If the worker gets stuck, the pool takes these jobs
 //!   back.
-//! - The pool has no maximum size. While jobs wait, the driver checks the workers every [`STALL`].
+//! - The pool has no maximum size. While jobs wait, the driver checks the workers every [`STALL`],
+//!   or at the interval that [`Workers::with_stall`] sets.
 //!   If no worker has taken a job since the last check, all workers may be stuck, and the check
 //!   wakes or starts one more. With fewer busy workers than cores, it does so for any waiting job.
 //!   It adds only one worker at a time: a worker that was woken or started counts as *starting*

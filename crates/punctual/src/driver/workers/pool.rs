@@ -35,7 +35,8 @@ struct State<J> {
     /// a processor, or for a resource that the work function needs first, such as an interpreter's
     /// lock.
     starting: usize,
-    /// Number of times that workers took jobs from the queue, and this number at the last check.
+    /// Number of times that workers took jobs from the queue, and this number at the last check or,
+    /// if that is later, when jobs began to wait.
     taken: u64,
     taken_at_check: u64,
     closed: bool,
@@ -50,7 +51,8 @@ pub(super) struct Worker<J> {
 
 struct LocalQueue<J> {
     jobs: VecDeque<J>,
-    /// Number of jobs taken from this local queue, and this number at the last check.
+    /// Number of jobs taken from this local queue, and this number at the last check or, if that is
+    /// later, when the queue was last filled.
     taken: u64,
     taken_at_check: u64,
     /// Whether the worker is in `State::with_local_jobs`. Changed only under both locks.

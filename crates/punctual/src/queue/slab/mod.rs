@@ -13,10 +13,10 @@
 //! handle is never valid for another timer.
 //!
 //! The *tail* is the records from some index to the end: they are free, and not in the free list.
-//! When the free list is empty, it gets records from the start of the tail. When the last of many
-//! timers is removed, all records become the tail. To free a million records takes milliseconds, so
-//! the wheel frees the tail in pieces, from the end, one piece with each call that finds nothing
-//! due.
+//! When the free list is empty, it gets records from the start of the tail. When a large wheel
+//! becomes empty, all of its records become the tail. To free a million records takes milliseconds,
+//! so the wheel frees the tail in pieces, from the end, one piece with each call that finds nothing
+//! due. A heap has no such calls, so it frees its records at once.
 
 #[cfg(test)]
 mod tests;
@@ -40,7 +40,7 @@ pub(super) const RECORDS_KEPT: usize = 1024;
 /// Maximum number of records that are added to the free list at once.
 const REFILL: usize = 64;
 
-/// Number of bytes of records that one step scans and frees.
+/// Number of bytes of records that one call of [`Slab::free_piece`] scans and frees.
 const FREE_STEP: usize = 32 << 10;
 
 /// The body of a live record.
@@ -343,7 +343,8 @@ impl<R: RecordBody> Slab<R> {
         self.free_if_empty();
     }
 
-    /// Frees memory if a large slab has just become empty. O(records), otherwise O(1).
+    /// Frees memory if a large slab has just become empty. O(records) if it frees memory, otherwise
+    /// O(1).
     #[inline]
     pub(super) fn free_if_empty(&mut self) {
         if self.live == 0 && self.records.capacity() > RECORDS_KEPT {

@@ -1,4 +1,5 @@
-//! Prefetches the timers that are popped next, for an owner that pops several in a row.
+//! Prefetches the timers that are popped next, for an owner that pops several in a row. The
+//! [module](super) explains the terms.
 
 use super::chunk::{Chunk, Slot};
 use super::front::Ready;

@@ -22,7 +22,7 @@ pub(super) const CHUNK: usize = 20;
 /// Number of chunks in a segment of the pool. A segment is slightly smaller than a page of 4 KiB.
 const SEGMENT: usize = 16;
 
-/// Number of segments that one step frees.
+/// Number of segments that one call of [`Pool::free_piece`] frees.
 const FREE_STEP: usize = 8;
 
 /// A segment is a box, so that no chunk is copied when the pool grows or reuses a segment.
@@ -282,7 +282,8 @@ impl Slot {
         chunk
     }
 
-    /// Returns whether the slot has at most `limit` entries. O(limit).
+    /// Returns whether the slot has at most `limit` entries; `limit` is at least [`CHUNK`].
+    /// O(limit).
     #[inline]
     pub(super) fn has_at_most(self, pool: &Pool, limit: usize) -> bool {
         let left = |left: usize, chunk: &Chunk| left.checked_sub(chunk.entries().len());

@@ -50,7 +50,7 @@ impl RawWheel {
 
     /// Sets the cursor back to `to`. The highest digit of the cursor that changes gives a level.
     /// All entries on the levels below now belong in one slot of that level, so this function joins
-    /// their lists into that slot. O(64 per level).
+    /// their lists into that slot. O(64 slots per level).
     fn set_back(&mut self, to: u64) {
         let home = level_of((self.cursor ^ to) | 1);
         let (mut joined, mut unordered) = (Slot::EMPTY, false);

@@ -10,8 +10,8 @@
 //!   earlier tick.
 //! - When all [`FEW_MAX`] records are in use and another timer comes, the wheel files an entry for
 //!   each timer.
-//! - The wheel returns to this state when a call finds it empty, or when the last of more than a
-//!   thousand timers is removed.
+//! - The wheel returns to this state when a pop finds it empty, or when the last timer is removed
+//!   after the wheel has used more than 1,024 records.
 
 use super::Wheel;
 use super::chunk::Entry;

@@ -1,4 +1,4 @@
-//! Tests of the change from the state few to many timers and back.
+//! Tests of the change from the state few (see the head of `mod.rs`) to many timers and back.
 
 use super::Wheel;
 use super::few::FEW_MAX;

@@ -129,8 +129,8 @@ impl<T> Wheel<T> {
         key
     }
 
-    /// Re-arms a timer that may need an earlier entry, or a renumbering. Part of `reset` that is
-    /// rare.
+    /// The rare part of `reset`: renumbers the armings if necessary, and re-arms a timer that may
+    /// need an earlier entry.
     #[inline(never)]
     pub(super) fn reset_slowly(&mut self, key: TimerKey, deadline: u64) -> bool {
         if self.arming_counter.must_renumber() {

@@ -1,13 +1,14 @@
-//! The front: entries that are popped next, in the order of (deadline, sequence of arming).
+//! The front: entries that are popped next, in the order of (deadline, sequence of arming). The
+//! [module](super) explains the other terms.
 //!
-//! - The *run* is the sorted entries of the slot that was opened last. (It is the "bottom" of the
-//!   ladder queue of Tang, Goh and Thng, 2005.) A slot with few entries moves here from any level
-//!   at once, instead of cascading through each level below.
+//! - The *run* is the sorted entries of one opened slot. (It is the "bottom" of the ladder queue of
+//!   Tang, Goh and Thng, 2005.) A slot with few entries moves here from any level at once, instead
+//!   of cascading through each level below.
 //! - The *heap* has entries that cannot wait for the next run: entries before the cursor (deadlines
 //!   in the past, or timers armed while the cursor is ahead of the clock), entries whose timer was
 //!   armed again for the same tick, and entries of slots that become due before the run is empty.
 //! - A new entry before the cursor is *staged*: an insertion cannot read the entry's sequence,
-//!   because it has no access to the owner. The next call that has access moves the entry to the
+//!   because it has no access to the timers. The next call that has access moves the entry to the
 //!   heap, or drops it if it is dead.
 
 use super::chunk::Entry;
@@ -61,7 +62,8 @@ const BUCKETS: usize = 1 << BUCKET_BITS;
 /// Capacity of `staged` up to which its memory is kept.
 const STAGED_KEPT: usize = 64;
 
-/// Maximum number of entries that an insertion sort alone sorts.
+/// Maximum number of entries that an insertion sort alone sorts, and maximum number of entries in a
+/// bucket of the counting sort.
 const INSERTION_MAX: usize = 24;
 
 /// Maximum number of entries for which the counting sort uses a quarter of the buckets, because
@@ -231,7 +233,8 @@ impl Front {
     ///
     /// A counting sort by the upper bits moves every entry near its final position. It keeps the
     /// order of entries in the same bucket, which is usually the sequence of arming. An insertion
-    /// sort moves the entries to their final positions.
+    /// sort moves the entries to their final positions. If a bucket is too full, the standard
+    /// library sorts the run instead.
     pub(super) fn sort(&mut self, start: u64, bits: u32) {
         let count = self.run.len();
         if count > INSERTION_MAX {

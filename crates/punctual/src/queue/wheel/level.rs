@@ -16,7 +16,7 @@ const SLOTS: usize = 1 << BITS;
 
 /// The first level on which the slot and the 32 bits in an entry do not give the whole deadline: a
 /// slot of this level spans 2^36 ticks. From this level on, the wheel reads the deadline from the
-/// owner.
+/// timer's owner ([`Timers`](super::Timers)).
 pub(super) const FAR: usize = 6;
 
 const _: () = {

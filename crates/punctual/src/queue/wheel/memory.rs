@@ -1,5 +1,5 @@
 //! Frees the memory of a raw wheel in pieces, and packs the entries of a pool that is mostly
-//! unused.
+//! unused. The [module](super) explains the terms.
 
 use super::chunk::{Pool, Slot};
 use super::level::Level;

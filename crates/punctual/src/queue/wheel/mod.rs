@@ -60,16 +60,17 @@
 //! Each item describes a state of a wheel, a timer, an entry or a slot: the events that begin and
 //! end the state, and what holds in between.
 //!
-//! - **Few** (`Wheel::is_few`). A call that finds the wheel empty begins this state, and so does
-//!   the removal of the last of over a thousand timers. The 33rd timer ends it. The wheel has no
-//!   entries, and all timers are in the first 32 records.
+//! - **Few** (`Wheel::is_few`). A new wheel is in this state. A pop that finds the wheel empty
+//!   begins it again, and so does the removal of the last timer if the wheel has used more than
+//!   1,024 records. The 33rd timer ends it. The wheel has no entries, and all timers are in the
+//!   first 32 records.
 //! - **Undecided timer**. A new timer that may need an entry, and is due after `earliest.first`,
 //!   the cached lower bound of all deadlines. A pop, a search for the earliest deadline, a re-arm
 //!   that may need an entry, and the 32nd undecided timer end the state. The timer stays due after
 //!   `earliest.first`.
 //! - **Held entry**. An entry that is due before all others when it is filed. Another such entry, a
-//!   pop, or a search for the earliest deadline ends the state. The entry is in no slot and not in
-//!   the front; `earliest.first` is a lower bound of all other deadlines.
+//!   pop, a sweep, or a search for the earliest deadline ends the state. The entry is in no slot
+//!   and not in the front; `earliest.first` is a lower bound of all other deadlines.
 //! - **Spare entry**. The entry of a removed timer. The next timer in the record takes it, or the
 //!   wheel drops it when it opens the slot. The record remembers the tick of the entry, and has no
 //!   other entry.
@@ -80,22 +81,25 @@
 //!   drops it when it opens the slot or in a sweep. There are fewer dead entries than live timers
 //!   plus some hundreds.
 //! - **Staged entry**. An entry that was filed before the cursor, until the next step or search.
-//!   The wheel has not read its sequence from the record yet.
+//!   The wheel has not read its sequence from the record yet. A renumbering of the sequences and
+//!   the start of a sweep stage all entries in the front again.
 //! - **Entry in the run or the heap**. An entry of an opened slot, or an entry that was staged,
 //!   until it is popped. The run and the heap are in the order of (deadline, sequence). The entries
 //!   of the run before `run_first_until` precede all other entries.
 //! - **Pending slot** (`pending_span` > 1). A slot that was opened with more than `RUN_MAX`
-//!   entries, until its last entry is removed. The slot is at the cursor's digit of its level. New
-//!   entries for the levels below it go into it.
+//!   entries, until its last entry is removed or the cursor is set back. The slot is at the
+//!   cursor's digit of its level. New entries for the levels below it go into it.
 //! - **Unordered slot** (a bit for each slot). A stale entry that is filed again, a re-arm to the
-//!   same tick, a sweep, and an entry that is filed while other entries are dead set the bit. The
-//!   removal of the last entry clears it. In a slot without the bit, entries with equal deadlines
-//!   are in the sequence of arming.
+//!   same tick, a sweep, an entry that is filed while other entries are dead, and an entry that
+//!   comes from another unordered slot or from the front set the bit. The removal of the last entry
+//!   clears it. In a slot without the bit, entries with equal deadlines are in the sequence of
+//!   arming.
 //! - **Cursor at the end of time**. The state few begins this state, and so does a step that finds
-//!   no entry. The 513th entry ends it. All entries before the last tick are in the front, where a
-//!   few hundred entries take less memory than in slots.
-//! - **Memory to free** (leftovers of the pool, tail of the records). The state few and packing the
-//!   entries begin this state. Each call that finds nothing due frees pieces of about 32 KiB.
+//!   no entry. An entry that finds 512 others in the front ends it. All entries before the last
+//!   tick are in the front, where a few hundred entries take less memory than in slots.
+//! - **Memory to free** (leftovers of the pool, tail of the records). The removal of the last timer
+//!   and packing the entries begin this state. Each call that finds nothing due frees pieces of
+//!   about 32 KiB.
 
 mod ahead;
 mod chunk;
@@ -437,8 +441,9 @@ impl<T> Wheel<T> {
     /// that packs the entries of a wheel with little memory in use: O(n).
     ///
     /// Every popped timer takes 1 from `budget`, and so does every entry that the wheel moves or
-    /// drops on the way. A million timers due at one tick are thus popped over several calls,
-    /// between which the caller can do other work.
+    /// drops on the way. The last move may exceed the budget by less than 512 entries. A million
+    /// timers due at one tick are thus popped over several calls, between which the caller can do
+    /// other work.
     ///
     /// ```
     /// use punctual::{Polled, Wheel};

@@ -1,4 +1,5 @@
-//! Pops the due timers of a [`Wheel`], and frees the memory of removed timers.
+//! Pops the due timers of a [`Wheel`], and frees the memory of removed timers. The [module](super)
+//! explains the terms.
 
 use super::Wheel;
 use super::records::{Filed, Timer};

@@ -4,7 +4,7 @@
 //!
 //! - The owner stores the timers, and the wheel reads a timer only through [`Timers`]. A cancel
 //!   does not change the wheel: the owner changes the timer's generation, which makes the entry
-//!   dead.
+//!   dead. (In a [`Wheel`](super::Wheel), a cancel leaves a spare entry instead.)
 //! - Every live timer has an entry with the timer's generation, filed at its deadline or earlier.
 //!   In a [`Wheel`](super::Wheel), undecided timers have no entry yet, and a timer may rarely have
 //!   two entries (see `records`).
@@ -158,8 +158,8 @@ impl RawWheel {
         }
     }
 
-    /// Given a new entry that is due before all filed entries: holds the earlier of this entry and
-    /// the held entry, and files the other entry.
+    /// Files the held entry, if any. Then holds the new entry if it is due before all others, and
+    /// files it otherwise.
     #[inline(never)]
     fn hold_or_file(&mut self, entry: Entry) {
         self.file_held();
@@ -427,7 +427,7 @@ impl RawWheel {
         size_of::<Self>() + levels + self.pool.memory() + self.front.memory()
     }
 
-    /// Drops all entries and frees all memory. Keeps the last `now`. O(memory).
+    /// Drops all entries and frees all memory. Keeps the last `now`. O(allocated memory).
     ///
     /// ```
     /// # use punctual::queue::wheel::RawWheel;
@@ -498,7 +498,7 @@ impl RawWheel {
         }
     }
 
-    /// Counts a dead entry that was removed, and reports it to the owner.
+    /// Counts a removed entry without a timer, dead or spare, and reports it to the owner.
     #[inline]
     pub(super) fn drop_dead(&mut self, index: u32, generation: u32, timers: &mut impl Timers) {
         self.entries -= 1;

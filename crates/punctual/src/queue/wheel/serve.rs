@@ -3,8 +3,8 @@
 //!
 //! To open the first slot, the wheel does one of three things:
 //!
-//! - It moves all entries to the [front](super::front), as a sorted run, if the slot has up to
-//!   [`RUN_MAX`] entries.
+//! - It moves all entries to the [front](super::front), as a sorted run or into the heap, if the
+//!   slot has up to [`RUN_MAX`] entries.
 //! - It makes the slot *pending* if the slot has more entries and is above level 0. The entries of
 //!   the pending slot move to the levels below, one chunk at a time.
 //! - It moves the entries to the front in pieces if the slot has more entries and is on level 0,

@@ -1,4 +1,5 @@
-//! Checks the invariants of a raw wheel, which hold between any two calls.
+//! Checks the invariants of a raw wheel, which hold between any two calls. The head of the wheel's
+//! `mod.rs` explains the terms; the far levels are those from `FAR` on.
 
 use super::super::level::{FAR, LEVELS, deadline_in, digit, slot_start};
 use super::super::raw::RawWheel;
