@@ -86,8 +86,8 @@ pub trait Sink {
     }
 
     /// Receives the name of a changed key, for clients that track prefixes. `by` is the same as in
-    /// [`Sink::invalidate`]. Called only while
-    /// [`Store::set_broadcasts`](crate::Store::set_broadcasts) is on.
+    /// [`Sink::invalidate`]. Called only after a call of
+    /// [`Store::set_broadcasts`](crate::Store::set_broadcasts) that turned broadcasts on.
     fn broadcast(&mut self, key: &[u8], by: u64) {
         let _ = (key, by);
     }
