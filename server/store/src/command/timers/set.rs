@@ -212,7 +212,8 @@ fn once<T>(slot: &mut Option<T>, value: T) -> Result<(), Error> {
 /// Checks the options of a TIMER SET without access to the keyspace.
 ///
 /// # Errors
-/// Unknown, missing or contradicting options, and numbers out of range. CRON and TZ are not checked.
+/// Unknown, missing or contradicting options, and numbers out of range. The values of CRON and TZ
+/// are not checked.
 pub fn check_schedule(args: Args) -> Result<(), Error> {
     Options::parse(args, false).map(|_| ())
 }
