@@ -73,8 +73,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Same as [`Turn::commit`], for an expired or evicted entry, or for jobs that became due, which
-    /// do not count as a change by the running command. `value` is the last value of a removed key.
+    /// Same as [`Turn::commit`], for an expired or evicted entry, or for jobs that became due. They
+    /// do not count as changes by the running command. `value` is the last value of a removed key.
     pub(super) fn commit_expiry(
         &mut self,
         db: usize,
