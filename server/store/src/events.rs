@@ -46,7 +46,8 @@ pub trait Sink {
 
     /// Called when an entry of a stream was removed at `now`, because its maximum age was reached
     /// at the deadline, or when a job was moved, because its delay or lease ended at the deadline.
-    /// Called once for all entries that are removed together, with the first deadline.
+    /// Called once for all entries that are removed together, with the first deadline, and once for
+    /// each job.
     fn became_due(&mut self, now: Now, deadline_ms: u64) {
         let _ = (now, deadline_ms);
     }

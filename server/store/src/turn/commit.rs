@@ -250,8 +250,8 @@ impl Turn<'_> {
     /// Replaces the whole keyspace, and the rules of NOTIFY, by the content of `loaded`, which
     /// [`Store::beside`](crate::Store::beside) has created. Raises WATCH flags, notes ready keys,
     /// invalidates client-side caches, and counts no change. Locks every shard. The old databases
-    /// are dropped after the turn ([`Turn::discarded`]). O(watched keys + keys that clients wait
-    /// for + shards · databases).
+    /// are dropped after the turn ([`Turn::discarded`]). O(watches + keys that clients wait for +
+    /// shards · databases).
     pub fn replace_all(&mut self, loaded: Store) {
         self.lock_all();
         self.touch(Touched::Any);

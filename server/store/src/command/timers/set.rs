@@ -209,15 +209,6 @@ fn once<T>(slot: &mut Option<T>, value: T) -> Result<(), Error> {
     }
 }
 
-/// Checks the options of a TIMER SET without access to the keyspace.
-///
-/// # Errors
-/// Unknown, missing or contradicting options, and numbers out of range. The values of CRON and TZ
-/// are not checked.
-pub fn check_schedule(args: Args) -> Result<(), Error> {
-    Options::parse(args, false).map(|_| ())
-}
-
 /// Runs TIMER SET after the server has checked the timer's command. `args` may have the option
 /// USER.
 pub(super) fn set(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
