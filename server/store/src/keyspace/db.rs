@@ -487,8 +487,8 @@ impl Db {
     }
 
     /// Returns the next due record, field or timeline, in exact deadline order; [`Expiry`] says
-    /// what the caller must do with it. [`Db::remove_due`] and `Db::remove_due_field` remove it.
-    /// Does at most `budget` steps of work and subtracts the steps from `budget`.
+    /// what the caller must do with it. [`Db::remove_due`] removes a record, `Db::remove_due_field`
+    /// a field. Does at most `budget` steps of work and subtracts the steps from `budget`.
     pub fn next_due(&mut self, now: Now, budget: &mut usize) -> Expiry {
         if self.is_following() {
             return self.next_local_due(now, budget);
