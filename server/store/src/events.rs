@@ -46,7 +46,8 @@ pub trait Sink {
 
     /// Called when an entry of a stream was removed at `now`, because its maximum age was reached
     /// at the deadline, or when a job was moved, because its delay or lease ended at the deadline.
-    /// Called once for all entries that are removed together, with the first deadline.
+    /// Called once for all entries that are removed together, with the first deadline, and once for
+    /// each job.
     fn became_due(&mut self, now: Now, deadline_ms: u64) {
         let _ = (now, deadline_ms);
     }
@@ -86,8 +87,8 @@ pub trait Sink {
     }
 
     /// Receives the name of a changed key, for clients that track prefixes. `by` is the same as in
-    /// [`Sink::invalidate`]. Called only while
-    /// [`Store::set_broadcasts`](crate::Store::set_broadcasts) is on.
+    /// [`Sink::invalidate`]. Called only after a call of
+    /// [`Store::set_broadcasts`](crate::Store::set_broadcasts) that turned broadcasts on.
     fn broadcast(&mut self, key: &[u8], by: u64) {
         let _ = (key, by);
     }

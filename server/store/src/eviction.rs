@@ -12,8 +12,8 @@ pub enum EvictionOrder {
     Lrm,
     /// Random keys.
     Random,
-    /// Keys with the earliest deadline first: exactly, unless a thousand fields, timers or queues
-    /// of jobs have earlier deadlines.
+    /// Keys with the earliest deadline first. Approximated only if a thousand other deadlines are
+    /// earlier: deadlines of hash fields, stream entries, timers and jobs.
     Ttl,
 }
 

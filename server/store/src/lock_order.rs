@@ -61,7 +61,8 @@ mod held {
         }
     }
 
-    /// Panics if the thread holds a lock that must be taken after one of `rank`.
+    /// Panics if the thread holds a lock that must be taken after a lock of `rank`, or another lock
+    /// of `rank`, unless that is the rank of shards.
     pub(super) fn assert_order(rank: Rank) {
         // A thread may hold several locks of the rank `Shard`, and one lock of each other rank.
         let first = rank as usize + usize::from(rank == Rank::Shard);

@@ -86,8 +86,9 @@ pub enum Rule {
     /// Equal except for the digits of scores: 7.0 writes seventeen digits, 7.2 the shortest text,
     /// or all digits of a whole number.
     Scores,
-    /// The name of an encoding, which may be one of the compact encodings of lists and sets that
-    /// 7.2 has and 7.0 lacks.
+    /// The name of an encoding. Server A may have `listpack` where the other server has a larger
+    /// encoding: 7.0 has no listpacks for sets and small lists, and SORT and commands on deadlines
+    /// of fields convert collections.
     Encoding,
     /// Pairs of name and value in any order, as a map or as a flat array.
     PairsInAnyOrder,

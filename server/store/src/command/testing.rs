@@ -76,7 +76,8 @@ impl Sink for RecordingSink {
     }
 }
 
-/// Returns a snapshot file of the records that `next` returns.
+/// Returns a snapshot file of the records that `next` appends to its buffer. `next` returns the
+/// database of these records, or `None` at the end.
 pub(crate) fn snapshot_file(
     snapshot: &mut Snapshot,
     mut next: impl FnMut(&mut Snapshot, &mut Vec<u8>) -> Option<usize>,
@@ -85,7 +86,8 @@ pub(crate) fn snapshot_file(
     let mut writer = Writer::new(&mut file, VERSION_FIELD_EXPIRY, true);
     let mut selected = None;
     while let Some(db) = next(snapshot, &mut records) {
-        // `next` returns a large record in parts of the same database, which need no other header.
+        // Several calls of `next` write a large record. They return the same database, which is
+        // selected only once.
         if selected.replace(db) != Some(db) {
             writer.select_db(&mut file, db as u64);
         }
@@ -338,8 +340,8 @@ impl Fixture {
         self.stats += counted;
     }
 
-    /// Moves the clock to `ms` after the epoch and expires due keys in exact order, as CLOCK
-    /// ADVANCE does.
+    /// Moves the clock to `ms` after the epoch and expires due keys in the order of their
+    /// deadlines, as CLOCK ADVANCE does.
     pub(crate) fn jump(&mut self, ms: u64) {
         let mut turn = Turn::new(&self.store, self.now, &mut self.sink, self.classes);
         assert!(turn.advance(Now::from_ms(ms)), "a timer is due");

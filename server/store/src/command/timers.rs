@@ -17,7 +17,7 @@ use crate::spec::{Flags, Group};
 use crate::turn::{Command, Cx, Handler};
 use crate::value::timer::{Timer, When};
 
-pub use set::{Options, check_schedule};
+pub use set::Options;
 
 /// The family's rows.
 pub static COMMANDS: &[Command] = &[Command::container("timer", Group::Timer, SUBCOMMANDS).doc(

@@ -105,6 +105,7 @@ impl Candidates {
             return ended;
         }
         if policy.order == EvictionOrder::Ttl {
+            // The exact search has given up (`Turn::evict`), so this is an approximation.
             let ended = self.collect(dbs, true, WARM_MAX, batch);
             distinct(batch);
             let deadline =

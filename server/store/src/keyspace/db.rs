@@ -61,7 +61,8 @@ pub struct Db {
 
 /// Result of [`Db::next_due`].
 pub enum Expiry {
-    /// This record is due. The caller must remove it.
+    /// This record is due. The caller must remove it or, if its value is a timer, file its deadline
+    /// in the wheel again.
     Due(Id),
     /// The field with this timer is due. The caller must remove the field.
     DueField(u32),
@@ -93,8 +94,8 @@ impl Db {
         }
     }
 
-    /// Replaces this database by an empty one with the same hash keys and role, and returns the old
-    /// one.
+    /// Replaces this database by an empty one with the same hash keys, which belongs to a replica
+    /// if the old one did. Returns the old one.
     #[must_use]
     pub fn take(&mut self) -> Self {
         let mut empty = Self::new(self.hasher.clone());
@@ -239,8 +240,8 @@ impl Db {
         }
     }
 
-    /// Begins a snapshot's walk through this database; `number` is the database's number now.
-    /// O(records / 64).
+    /// Begins a snapshot's walk through this database; `number` is the database's number now, which
+    /// SWAPDB may change later. O(records / 64): one bit for each record.
     pub(crate) fn begin_walk(&mut self, number: usize, format: Format) {
         self.walk = Some(Box::new(Walk::new(number, format, &self.records)));
     }
@@ -485,9 +486,9 @@ impl Db {
         })
     }
 
-    /// Returns the next due record or field, in exact deadline order. The caller must remove it
-    /// with [`Db::remove_due`] or `Db::remove_due_field`. Does at most `budget` steps of work and
-    /// subtracts the steps from it.
+    /// Returns the next due record, field or timeline, in exact deadline order; [`Expiry`] says
+    /// what the caller must do with it. [`Db::remove_due`] removes a record, `Db::remove_due_field`
+    /// a field. Does at most `budget` steps of work and subtracts the steps from `budget`.
     pub fn next_due(&mut self, now: Now, budget: &mut usize) -> Expiry {
         if self.is_following() {
             return self.next_local_due(now, budget);

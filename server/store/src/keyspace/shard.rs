@@ -502,8 +502,8 @@ impl Store {
         self.notes_changes.load(Ordering::SeqCst)
     }
 
-    /// Makes turns report each changed key to [`Sink::changed`](crate::events::Sink::changed). A
-    /// turn applies the setting when it next locks a shard.
+    /// Makes turns report each changed key to [`Sink::changed`](crate::events::Sink::changed) while
+    /// the log of changes has a reader. A turn applies the setting when it next locks a shard.
     pub fn set_notes_changes(&self, on: bool) {
         self.notes_changes.store(on, Ordering::SeqCst);
     }

@@ -10,8 +10,8 @@
 //! - `(...)` groups, and `[...]` is optional. Several items are a block, and items between `|` are
 //!   alternatives. A group with one item is that item.
 //! - `name: ` at the start of a group names the group. A group without a name has its token's name.
-//! - `...` says that the item before it may be repeated: after a value without the token, after a
-//!   group with the token.
+//! - `...` says that the item before it may be repeated: a value without its token, a group
+//!   together with its token.
 //! - `@6.2.0` after an item is its first Redis version, `!2.8.12` the version that deprecated it.
 
 use std::borrow::Cow;

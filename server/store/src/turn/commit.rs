@@ -73,8 +73,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Same as [`Turn::commit`], for an expired or evicted entry, which does not count as a change
-    /// by the running command. `value` is the last value of a removed key.
+    /// Same as [`Turn::commit`], for an expired or evicted entry, or for jobs that became due. They
+    /// do not count as changes by the running command. `value` is the last value of a removed key.
     pub(super) fn commit_expiry(
         &mut self,
         db: usize,
@@ -250,8 +250,8 @@ impl Turn<'_> {
     /// Replaces the whole keyspace, and the rules of NOTIFY, by the content of `loaded`, which
     /// [`Store::beside`](crate::Store::beside) has created. Raises WATCH flags, notes ready keys,
     /// invalidates client-side caches, and counts no change. Locks every shard. The old databases
-    /// are dropped after the turn ([`Turn::discarded`]). O(watched keys + keys that clients wait
-    /// for + shards · databases).
+    /// are dropped after the turn ([`Turn::discarded`]). O(watches + keys that clients wait for +
+    /// shards · databases).
     pub fn replace_all(&mut self, loaded: Store) {
         self.lock_all();
         self.touch(Touched::Any);

@@ -40,7 +40,7 @@ pub(crate) fn written(job: &Job) -> Vec<u8> {
     out
 }
 
-/// Number of some queues, and numbers of their jobs by state.
+/// Number of the queues that were counted, and numbers of their jobs by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JobCounts {
     /// Number of queues.

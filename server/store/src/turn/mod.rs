@@ -389,7 +389,7 @@ impl<'s> Turn<'s> {
         self.admitted
     }
 
-    /// Notes that deadlines of these databases may have changed. Must be called before the change.
+    /// Notes that deadlines of these databases may change. Must be called before the change.
     #[inline]
     pub(crate) fn touch(&mut self, which: Touched) {
         if self.touched == Touched::None {

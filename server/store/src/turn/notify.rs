@@ -44,8 +44,8 @@ impl Recorder {
 }
 
 impl Turn<'_> {
-    /// Reads the rules again. Called whenever a shard is locked while there are rules or the turn
-    /// has a copy of rules.
+    /// Reads the rules again. Called after this turn has changed the rules, and whenever a shard is
+    /// locked while there are rules or the turn has a copy of rules.
     #[cold]
     pub(super) fn renew_rules(&mut self) {
         self.recorder.classes = self.store.notify.classes();

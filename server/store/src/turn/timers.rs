@@ -58,7 +58,7 @@ pub struct Firing {
     key: Box<[u8]>,
     /// Whether the command runs. If not, this run of the timer is skipped because it is too late.
     pub runs: bool,
-    /// Whether the timer was armed again and not removed.
+    /// Whether the timer still exists: it was armed again, or TIMER RUN has kept its deadline.
     stays: bool,
 }
 

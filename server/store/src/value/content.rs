@@ -43,7 +43,8 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Number of all types that Redis does not have: Redis's number for the types of modules.
+    /// The [`number`](Self::number) of each type that Redis does not have: Redis's number for the
+    /// types of modules.
     pub(super) const MODULE: u32 = 5;
 
     /// Mark of a type whose keys stay when they have no elements.

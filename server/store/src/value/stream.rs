@@ -5,7 +5,7 @@
 //! front, and a seek is a binary search over the headers and a scan of one block.
 //!
 //! Ground rules: blocks are filled as Redis fills its nodes (`stream-node-max-*`), because an
-//! approximate trim removes whole blocks and so shows where they end. A deleted entry is only
+//! approximate trim removes whole blocks, so clients see where blocks end. A deleted entry is only
 //! marked in its block; a block with only deleted entries is removed. An empty stream's key stays.
 //!
 //! `group` has the groups and their pending entries by ID. `timeline` has the pending entries by

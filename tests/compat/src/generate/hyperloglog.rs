@@ -7,7 +7,7 @@ use super::named;
 use crate::command::{Command, Step};
 use crate::draw::Draw;
 
-/// Commands that may get any arguments.
+/// Commands that may get any arguments; `errors.rs` has the criteria.
 pub(super) const ANY_ARGUMENTS: &[&str] = &["PFCOUNT"];
 
 const MAKERS: &[(u32, super::Maker)] = &[

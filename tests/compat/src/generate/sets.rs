@@ -4,7 +4,7 @@ use super::named;
 use crate::command::{Command, Step};
 use crate::draw::{Draw, Kind};
 
-/// Commands that may get any arguments.
+/// Commands that may get any arguments; `errors.rs` has the criteria.
 pub(super) const ANY_ARGUMENTS: &[&str] = &[
     "SADD",
     "SREM",

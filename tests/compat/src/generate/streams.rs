@@ -12,8 +12,8 @@ use super::named;
 use crate::command::{Command, Step};
 use crate::draw::{Draw, Kind};
 
-/// Commands that may get any arguments. XADD is not among them: with some arguments, the server
-/// takes the ID from its clock.
+/// Commands that may get any arguments; `errors.rs` has the criteria. XADD is not among them: with
+/// some arguments, the server takes the ID from its clock.
 pub(super) const ANY_ARGUMENTS: &[&str] = &[
     "XLEN",
     "XRANGE",

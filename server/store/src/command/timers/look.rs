@@ -11,10 +11,10 @@ use crate::time::NEVER;
 use crate::turn::Cx;
 use crate::value::timer::Timer;
 
-/// Default of COUNT.
+/// Default of the option COUNT.
 const COUNT_DEFAULT: usize = 100;
-/// Maximum number of timers that a call returns or visits. Such a call takes some milliseconds
-/// under the locks.
+/// Maximum number of timers that a call returns or visits. A call that visits so many timers holds
+/// the locks for some milliseconds.
 const VISITS_MAX: usize = 100_000;
 /// Maximum number of instants that TIMER NEXT returns.
 const INSTANTS_MAX: usize = 1_000;

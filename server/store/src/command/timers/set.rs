@@ -209,18 +209,10 @@ fn once<T>(slot: &mut Option<T>, value: T) -> Result<(), Error> {
     }
 }
 
-/// Checks the options of a TIMER SET without access to the keyspace.
-///
-/// # Errors
-/// Errors of TIMER SET for its options.
-pub fn check_schedule(args: Args) -> Result<(), Error> {
-    Options::parse(args, false).map(|_| ())
-}
-
 /// Runs TIMER SET after the server has checked the timer's command. `args` may have the option
 /// USER.
 pub(super) fn set(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
-    // The server has already refused such options of clients.
+    // The server has already refused USER, ANCHOR and NOMINAL in commands of clients.
     let options = Options::parse(args, true)?;
     let key = &args[2];
     let (place, found) = cx.seek_as::<Timer>(key)?;

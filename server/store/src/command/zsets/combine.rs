@@ -155,7 +155,7 @@ struct Options {
     weights: Option<SmallVec<[f64; 4]>>,
     aggregate: Aggregate,
     with_scores: bool,
-    /// Maximum count.
+    /// LIMIT of ZINTERCARD: the maximum count.
     limit: usize,
 }
 
@@ -245,7 +245,7 @@ fn combine(
         })
         .collect();
     if operation != Operation::Diff {
-        // Sums of floats depend on the order of the inputs; Redis sorts them by size.
+        // Sums of floats depend on the order of the inputs. Redis sorts the inputs by size.
         sources.sort_by_key(|source| source.members.len());
     }
     if purpose == Purpose::Count {

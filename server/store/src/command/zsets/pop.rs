@@ -105,8 +105,8 @@ pub(crate) fn pop_one(cx: &mut Cx, key: &[u8], end: End, reply: &mut Reply) -> R
 }
 
 /// Pops entries from the first existing key for ZMPOP and BZMPOP, and replies with the key and
-/// pairs of name and score. As in Redis, the effect is a pop of the actual number. Returns false,
-/// without a reply, if no key exists.
+/// pairs of name and score. As in Redis, the effect is a ZPOPMIN or ZPOPMAX with the number of
+/// entries that were popped. Returns false, without a reply, if no key exists.
 ///
 /// # Errors
 /// [`Error::WrongType`] if the first existing key does not hold a sorted set.

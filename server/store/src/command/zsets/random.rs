@@ -56,7 +56,7 @@ pub(super) fn zrandmember(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<
     Ok(())
 }
 
-/// Returns a random entry. O(log n).
+/// Returns a random entry. O(log n), O(n) in a listpack.
 fn pick<'z>(zset: &'z Zset, random: &mut SmallRng) -> (Element<'z>, f64) {
     let rank = random.random_range(0..zset.len());
     zset.nth(rank).expect("a rank below the length")

@@ -58,8 +58,9 @@ pub(super) fn zrangestore(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<
         None => Zset::default(),
         Some(zset) => {
             let ranks = query.ranks(zset);
-            // Redis adds the entries one by one to a listpack, which stores -0 as 0. It begins with
-            // a skiplist if the number of ranks exceeds the limit of a listpack.
+            // Redis adds the entries one by one to a listpack, which stores -0 as 0, until an entry
+            // needs a skiplist. A range of ranks that is too long for a listpack begins as a
+            // skiplist.
             let mut compact = !query.is_by_rank() || ranks.len() <= limits.zset_entries;
             let entries = zset.walk(ranks, query.backwards).enumerate();
             let entries = entries.map(|(i, (name, score))| {

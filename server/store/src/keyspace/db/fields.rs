@@ -36,7 +36,7 @@ impl Db {
     }
 
     /// Sets the values of fields and removes their deadlines. Returns the number of new fields.
-    /// O(pairs) amortised, in a packed block O(pairs * bytes).
+    /// O(pairs) amortised, in a listpack O(pairs * bytes).
     pub(crate) fn set_fields<'k>(
         &mut self,
         id: Id,
@@ -56,7 +56,7 @@ impl Db {
         created
     }
 
-    /// Sets the value of a field; its deadline stays. O(1) amortised, in a packed block O(bytes).
+    /// Sets the value of a field; its deadline stays. O(1) amortised, in a listpack O(bytes).
     pub(crate) fn change_field(&mut self, id: Id, name: &[u8], value: &[u8], limits: &Limits) {
         let written = self.hash_mut(id).set(name, value, true, limits);
         debug_assert!(written.timer.is_none());
@@ -73,7 +73,7 @@ impl Db {
         self.hash_mut(id).add(name, by, limits)
     }
 
-    /// Removes a field. Returns whether it existed. O(1) amortised, in a packed block O(bytes).
+    /// Removes a field. Returns whether it existed. O(1) amortised, in a listpack O(bytes).
     pub(crate) fn remove_field(&mut self, id: Id, name: &[u8]) -> bool {
         let removed = self.hash_mut(id).remove(name);
         self.disarm(removed.flatten());
@@ -88,7 +88,7 @@ impl Db {
     }
 
     /// Sets or removes the deadline of an existing field. O(1): a later deadline only rewrites the
-    /// timer. The first deadline of a packed hash makes it a table: O(bytes).
+    /// timer. The first deadline in a listpack converts the listpack to a table: O(bytes).
     pub(crate) fn set_field_deadline(&mut self, id: Id, name: &[u8], deadline: Option<u64>) {
         let table = self.hash_mut(id).become_table();
         let Some(number) = table.find(name) else {
@@ -150,8 +150,8 @@ impl Db {
         for timer in timers {
             let timer = self.fields.remove(timer);
             debug_assert!(timer.is_some(), "a deadline has its timer");
-            // Called once for each timer, because the wheel counts its stale entries and may remove
-            // them at any call.
+            // This call follows each removal at once, because the wheel counts its stale entries
+            // and may remove them in any call.
             self.forget_entry();
         }
     }

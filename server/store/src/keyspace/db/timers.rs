@@ -39,8 +39,8 @@ impl ByDeadline {
 impl Db {
     /// Returns the number of evictable keys, which are neither timers nor queues of jobs. With
     /// `volatile`, only keys with a deadline count. That number may include queues, but is 0 only
-    /// if there is no evictable key with a deadline. O(log timers), or O(queues) if most keys with
-    /// a deadline may be queues.
+    /// if there is no evictable key with a deadline. O(log timers), or O(queues) if there are at
+    /// least as many queues as keys with a deadline.
     pub(crate) fn evictable(&self, volatile: bool) -> usize {
         if !volatile {
             return self.len() - self.timers.len() - self.queues.len();
