@@ -8,10 +8,12 @@ use std::path::PathBuf;
 use punctual_store::events::Classes;
 use punctual_store::eviction::{Eviction, EvictionOrder};
 use punctual_store::limits::Limits;
+use punctual_store::ttl_rules::TtlRules;
 use punctual_store::uses::Uses;
 
 use crate::config::metrics::MetricsSettings;
 use crate::config::tls::TlsSettings;
+use crate::config::ttl_rules;
 use crate::config::value::{OutputLimit, SavePoint, Value};
 use crate::log::{Level, Logger};
 use crate::memory::reclaim::HugePages;
@@ -126,6 +128,8 @@ pub struct Settings {
     pub dbfilename: String,
     /// Settings of the keyspace: size limits of compact encodings, usage of keys, and eviction.
     pub limits: Limits,
+    /// Defaults and limits of TTL.
+    pub ttl_rules: TtlRules,
     /// When to make snapshots.
     pub save: Vec<SavePoint>,
     /// Compress strings in snapshots.
@@ -359,6 +363,7 @@ impl Settings {
             shutdown_on_sigterm: values.shutdown("shutdown-on-sigterm"),
             shutdown_timeout_s: values.number("shutdown-timeout"),
             limits: limits(&values, eviction),
+            ttl_rules: ttl_rules::from_values(&values),
             dbfilename: String::from_utf8_lossy(values.text("dbfilename")).into_owned(),
             save: match values.get("save") {
                 Value::Save(points) => points.clone(),

@@ -391,6 +391,7 @@ impl Shared {
             .store(settings.latency_tracking, Ordering::Relaxed);
         self.store.set_string_max(settings.max_bulk_len as u64);
         self.store.set_limits(settings.limits);
+        self.store.set_ttl_rules(settings.ttl_rules.clone());
         self.store.set_tracked_max(settings.tracking_table_max_keys);
         self.store.set_counts_room(settings.maxmemory > 0);
         self.memory.apply(&settings);

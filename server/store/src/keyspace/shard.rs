@@ -33,6 +33,7 @@ use crate::keyspace::watch::Watched;
 use crate::limits::Limits;
 use crate::lock_order::{OrderedGuard, OrderedMutex, Rank};
 use crate::random::Draws;
+use crate::ttl_rules::TtlSetting;
 use crate::value::keyed;
 
 /// Number of hash slots of Redis Cluster.
@@ -248,6 +249,8 @@ pub struct Store {
     pub(crate) tracking: Tracking,
     /// Rules of NOTIFY, which append keyspace events to streams.
     pub(crate) notify: Notify,
+    /// Defaults and limits of TTL.
+    pub(crate) ttl: TtlSetting,
     /// Parts of flushed databases that a snapshot has not completely written.
     pub(crate) flushed_walks: Mutex<Vec<Db>>,
     /// Hash keys of all databases.
@@ -370,6 +373,7 @@ impl Store {
             notes_changes: AtomicBool::new(false),
             tracking: Tracking::default(),
             notify: Notify::default(),
+            ttl: TtlSetting::default(),
             flushed_walks: Mutex::default(),
             hasher,
             draws: Draws::new(random.random()),
