@@ -15,7 +15,7 @@ use crate::config::metrics::MetricsSettings;
 use crate::config::tls::TlsSettings;
 use crate::config::ttl_rules;
 use crate::config::value::{OutputLimit, SavePoint, Value};
-use crate::log::{Level, Logger};
+use crate::log::{Format, Level, Logger};
 use crate::memory::reclaim::HugePages;
 use crate::version;
 pub(crate) use values::Values;
@@ -108,6 +108,8 @@ pub struct Settings {
     pub latency_percentiles: Vec<f64>,
     /// Minimum level of the log lines that are written.
     pub log_level: Level,
+    /// Form of the log lines.
+    pub log_format: Format,
     /// Path of the log file; `None` writes to standard output.
     pub logfile: Option<PathBuf>,
     /// Path of the file with the process id.
@@ -289,15 +291,17 @@ impl Settings {
     /// Index in [`output_limits`](Self::output_limits) for subscribers.
     pub const OUTPUT_PUBSUB: usize = 2;
 
-    /// Creates the logger that `loglevel` and `logfile` configure.
+    /// Creates the logger that `loglevel`, `log-format` and `logfile` configure.
     ///
     /// # Errors
     /// Returns the error of [`Logger::file`].
     pub fn logger(&self) -> io::Result<Logger> {
-        match &self.logfile {
-            Some(path) => Logger::file(self.log_level, path),
-            None => Ok(Logger::stdout(self.log_level)),
-        }
+        let logger = match &self.logfile {
+            Some(path) => Logger::file(self.log_level, path)?,
+            None => Logger::stdout(self.log_level),
+        };
+        logger.set_format(self.log_format);
+        Ok(logger)
     }
 
     pub(crate) fn from_values(values: &[Value]) -> Self {
@@ -355,6 +359,10 @@ impl Settings {
             latency_tracking: values.yes("latency-tracking"),
             latency_percentiles: latency_percentiles(&values),
             log_level: log_level(&values),
+            log_format: match values.word("log-format") {
+                "json" => Format::Json,
+                _ => Format::Legacy,
+            },
             logfile: values.path("logfile").map(|path| dir.join(path)),
             pidfile: values.path("pidfile").map(|path| dir.join(path)),
             daemonize: values.yes("daemonize"),

@@ -121,6 +121,8 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
 
     // The process and its log.
     choice("loglevel", LEVELS, "notice").implemented(),
+    // Valkey's directive; its form `logfmt` is not implemented.
+    choice("log-format", &["legacy", "json"], "legacy").implemented(),
     text("logfile", "").at_start().implemented(),
     optional("pidfile").at_start().implemented(),
     special("dir", Kind::Directory, ".").protected().not_while_loading().implemented(),

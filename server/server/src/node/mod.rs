@@ -303,6 +303,7 @@ impl Shared {
             }
         }
         self.logger.set_level(settings.log_level);
+        self.logger.set_format(settings.log_format);
         Ok(())
     }
 
