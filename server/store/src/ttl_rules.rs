@@ -51,7 +51,7 @@ impl TtlLimit {
 pub struct TtlRule {
     /// Glob pattern, as in KEYS.
     pub pattern: Box<[u8]>,
-    /// The limit.
+    /// The default and the maximum for keys that match.
     pub limit: TtlLimit,
 }
 

@@ -1,17 +1,14 @@
 //! Defaults and limits of TTL (`ttl_rules.rs`), applied at the end of each command.
 //!
 //! A command *decides* a key's deadline when it creates the key, or sets or removes its deadline:
-//! SET without KEEPTTL, EXPIRE, PERSIST, COPY, RENAME, MOVE, the first LPUSH, and so on. While there
-//! are rules, the functions of [`Cx`] note such keys. After the handler, [`Turn::apply_ttl_rules`]
-//! lowers a deadline above the maximum, or sets one on a key without a deadline, and publishes
-//! `expire`. In the log of changes, the deadline follows the command as PEXPIREAT in the same frame,
-//! so replays need no rules.
+//! SET without KEEPTTL, EXPIRE, PERSIST, COPY, RENAME, MOVE, the first LPUSH. While rules exist, the
+//! functions of [`Cx`] note such keys. After the handler, [`Turn::apply_ttl_rules`] lowers a
+//! deadline above the maximum, or sets one on a key without a deadline, and publishes `expire`. The
+//! log of changes has the deadline as PEXPIREAT, in one frame with the command.
 //!
 //! - A change of a value, such as INCR of a key that exists, decides nothing.
-//! - RESTORE names the TTL, so the default does not apply to it, only the maximum. MIGRATE sends
-//!   keys by RESTORE.
-//! - Timers and queues of jobs have no limits. Streams that the server itself creates (targets of
-//!   NOTIFY, dead letters) have no limits either.
+//! - RESTORE names the TTL, so only the maximum applies to it. MIGRATE sends keys by RESTORE.
+//! - Timers, queues of jobs and streams that the server creates itself have no limits.
 //! - Replicas, loading, and replays of a log apply no rules.
 
 use super::cx::Place;
@@ -29,7 +26,7 @@ pub(super) struct Decided {
     shard: usize,
     db: usize,
     id: Id,
-    /// The command has named the TTL, even if there is none.
+    /// The command has named the TTL, so the default does not apply.
     explicit: bool,
 }
 
@@ -89,8 +86,8 @@ impl Turn<'_> {
 }
 
 impl Cx<'_, '_> {
-    /// Sets a key's deadline in Unix ms, or removes it. A rule may change the deadline at the end of
-    /// the command. See `Db::set_deadline` for the time.
+    /// Sets a key's deadline in Unix ms, or removes it. A rule may change it when
+    /// the command ends. See `Db::set_deadline` for the time.
     #[inline]
     pub fn set_deadline(&mut self, key: &[u8], id: Id, deadline: Option<u64>) {
         self.set_deadline_in(self.db, key, id, deadline);
