@@ -114,7 +114,8 @@ fn is_error(stack: &mut Stack<'_>) -> bool {
 /// Runs the command that the function's arguments name, and pushes its reply.
 ///
 /// # Errors
-/// A refusal if the arguments are not a command; an error if the reply does not fit on the stack.
+/// An error if the arguments are not a command, if no script runs, or if the reply does not fit on
+/// the stack.
 fn run_command(stack: &mut Stack<'_>) -> Result<(), Raise> {
     let session = stack.context().session();
     let mut args = session.args.take();
@@ -168,8 +169,7 @@ fn collect(stack: &Stack<'_>, args: &mut OwnedArgs) -> Result<(), &'static str> 
     Ok(())
 }
 
-/// Returns the error `refusal` unless a script runs. While a library of functions is loaded, no
-/// script runs.
+/// Returns the error `refusal` unless Lua code runs with a [`Host`](crate::Host).
 fn needs_script(stack: &Stack<'_>, refusal: &'static str) -> Result<(), Raise> {
     let runs = stack.context().with_host(|_| ()).is_some();
     runs.then_some(()).ok_or(Raise::refusal(refusal))

@@ -9,14 +9,17 @@ use crate::raw::{Kind, Stack};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", String::from_utf8_lossy(text))]
 pub struct Failure {
-    /// The text of the error reply, which begins with a code such as `ERR`.
+    /// The text of the error reply. It begins with a code such as `ERR`, unless the script raised a
+    /// table without a code in `err`.
     pub text: Vec<u8>,
-    /// True if it is the error reply of a command, which the server has already counted.
+    /// True if it is the error reply of a command, which the server has already counted in its
+    /// statistics of errors.
     pub counted: bool,
 }
 
-/// Replaces a raised value by a table with the fields `err`, `source` and `line`. Lua calls this
-/// function when an error is raised; scripts can call it as `__redis__err__handler`.
+/// Replaces a raised value by a table with its text in the field `err`; a raised table stays. Adds
+/// the fields `source` and `line` if the place of the error is known. Lua calls this function when
+/// an error is raised; scripts can call it as `__redis__err__handler`.
 pub(crate) fn describe_error(stack: &mut Stack<'_>) -> Result<i32, Raise> {
     let mut place = stack.place(1).and_then(|place| {
         if place.native {

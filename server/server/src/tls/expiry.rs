@@ -77,7 +77,7 @@ fn element(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (&length, rest) = rest.split_first()?;
     // A length of 128 or more has its own bytes, whose number is in the low bits.
     let (length, rest) = match length {
-        0..0x80 => (usize::from(length), rest),
+        0..=0x7f => (usize::from(length), rest),
         0x81..=0x84 => {
             let (digits, rest) = rest.split_at_checked(usize::from(length & 0x7f))?;
             let digit = |sum, byte: &u8| sum << 8 | usize::from(*byte);

@@ -141,8 +141,9 @@ impl Decoder<'_> {
         }
     }
 
-    /// Pushes a value that begins with `token`. If the value is a table with elements, pushes an
-    /// empty table and returns the first token of the first element.
+    /// Pushes a value that begins with `token`. If the value is an array with elements, pushes only
+    /// an empty table, and for an object also the first key. Returns the first token of the first
+    /// element in these cases.
     fn push(&mut self, stack: &mut Stack<'_>, token: Token) -> Result<Option<Token>, Raise> {
         match token {
             Token::Plain | Token::Unescaped => stack.push_bytes(self.lexer.text_of(token)),
@@ -373,7 +374,8 @@ impl Lexer<'_> {
     }
 }
 
-/// Returns whether a text that `strtod` may accept does not start with a number of JSON.
+/// Returns whether `text` begins with a number that `strtod` accepts and JSON does not have: one
+/// with a plus sign, in hexadecimal, with a leading zero, an infinity or NaN.
 fn is_invalid(text: &[u8]) -> bool {
     let (text, plus) = match text {
         [b'+', ..] => (text, true),
