@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::RwLock;
 
 use crate::glob;
-use crate::keyspace::shard::Store;
 use crate::time::Now;
 
 /// A default and a maximum for the TTL of keys, in milliseconds; 0 means none.
@@ -80,7 +79,7 @@ impl TtlRules {
     }
 }
 
-/// The rules of a [`Store`], and whether there are any.
+/// The rules of a keyspace, and whether there are any.
 #[derive(Debug, Default)]
 pub(crate) struct TtlSetting {
     on: AtomicBool,
@@ -97,14 +96,10 @@ impl TtlSetting {
     pub(crate) fn rules(&self) -> Arc<TtlRules> {
         Arc::clone(&self.rules.read())
     }
-}
 
-impl Store {
-    /// Sets the rules for the deadlines of keys. They apply to the next commands of all turns; keys
-    /// that exist keep their deadlines until a command sets or removes them.
-    pub fn set_ttl_rules(&self, rules: TtlRules) {
+    pub(crate) fn set(&self, rules: TtlRules) {
         let on = !rules.is_empty();
-        *self.ttl.rules.write() = Arc::new(rules);
-        self.ttl.on.store(on, Ordering::Relaxed);
+        *self.rules.write() = Arc::new(rules);
+        self.on.store(on, Ordering::Relaxed);
     }
 }

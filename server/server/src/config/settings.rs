@@ -347,10 +347,7 @@ impl Settings {
             busy_reply_threshold_ms: values.number("busy-reply-threshold"),
             replica: ReplicaSettings::from_values(&values),
             databases: values.number("databases"),
-            notify: match values.get("notify-keyspace-events") {
-                Value::EventClasses(classes) => *classes,
-                _ => Classes::none(),
-            },
+            notify: event_classes(&values),
             notify_expired_values: values.yes("notify-expired-values"),
             slowlog_slower_than_us: u64::try_from(values.integer("slowlog-log-slower-than")).ok(),
             slowlog_max_len: values.number("slowlog-max-len"),
@@ -359,10 +356,7 @@ impl Settings {
             latency_tracking: values.yes("latency-tracking"),
             latency_percentiles: latency_percentiles(&values),
             log_level: log_level(&values),
-            log_format: match values.word("log-format") {
-                "json" => Format::Json,
-                _ => Format::Legacy,
-            },
+            log_format: log_format(&values),
             logfile: values.path("logfile").map(|path| dir.join(path)),
             pidfile: values.path("pidfile").map(|path| dir.join(path)),
             daemonize: values.yes("daemonize"),
@@ -461,6 +455,20 @@ fn log_level(values: &Values) -> Level {
         "verbose" => Level::Verbose,
         "warning" => Level::Warning,
         _ => Level::Notice,
+    }
+}
+
+fn log_format(values: &Values) -> Format {
+    match values.word("log-format") {
+        "json" => Format::Json,
+        _ => Format::Legacy,
+    }
+}
+
+fn event_classes(values: &Values) -> Classes {
+    match values.get("notify-keyspace-events") {
+        Value::EventClasses(classes) => *classes,
+        _ => Classes::none(),
     }
 }
 

@@ -33,7 +33,7 @@ use crate::keyspace::watch::Watched;
 use crate::limits::Limits;
 use crate::lock_order::{OrderedGuard, OrderedMutex, Rank};
 use crate::random::Draws;
-use crate::ttl_rules::TtlSetting;
+use crate::ttl_rules::{TtlRules, TtlSetting};
 use crate::value::keyed;
 
 /// Number of hash slots of Redis Cluster.
@@ -452,6 +452,12 @@ impl Store {
     pub fn set_limits(&self, limits: Limits) {
         *self.limits.write() = limits;
         self.limits_version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Sets the rules for the deadlines of keys. They apply to the next commands of all turns; keys
+    /// that exist keep their deadlines until a command sets or removes them.
+    pub fn set_ttl_rules(&self, rules: TtlRules) {
+        self.ttl.set(rules);
     }
 
     /// Returns the limits if they were set after the version `version`, and updates the version. A

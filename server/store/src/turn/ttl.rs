@@ -1,7 +1,7 @@
 //! Defaults and limits of TTL (`ttl_rules.rs`), applied at the end of each command.
 //!
 //! A command *decides* a key's deadline when it creates the key, or sets or removes its deadline:
-//! SET without KEEPTTL, EXPIRE, PERSIST, COPY, RENAME, MOVE, the first LPUSH. While rules exist, the
+//! SET without KEEPTTL, EXPIRE, PERSIST, COPY, RENAME, MOVE, the first LPUSH. If there are rules,
 //! functions of [`Cx`] note such keys. After the handler, [`Turn::apply_ttl_rules`] lowers a
 //! deadline above the maximum, or sets one on a key without a deadline, and publishes `expire`. The
 //! log of changes has the deadline as PEXPIREAT, in one frame with the command.
