@@ -72,7 +72,7 @@ class Job:
 class RetryError(Exception):
     """Raised by a job's function to have the job tried again.
 
-    `delay` is the time in seconds until the next attempt; without it, the job's own backoff applies.
+    `delay` is the time in seconds until the next attempt. Without it, the job's backoff applies.
     """
 
     def __init__(self, message: str = "", *, delay: float | None = None) -> None:

@@ -55,7 +55,7 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     integer("seed", 0, LONG, "0").at_start().sensitive().implemented(),
     yes_no("notify-expired-values", "no").implemented(),
     yes_no("import-skip-unknown", "no").implemented(),
-    choice("compatibility-version", version::COMPATIBLE, "7.2").at_start().implemented(),
+    choice("reported-version", version::COMPATIBLE, "7.2").at_start().implemented(),
 
     // Defaults and limits of TTL, in seconds.
     integer("default-ttl", 0, ttl_rules::SECONDS_MAX, "0").implemented(),

@@ -328,11 +328,10 @@ fn all_default_save_points_are_written() {
 /// for directives newer than Debian's Redis 7.0.
 fn fit_for_redis(directive: &Directive) -> bool {
     const UNFIT: [&str; 46] = [
-        "huge-pages",
-        "log-format",
         "default-ttl",
         "max-ttl",
         "ttl-rule",
+        "log-format",
         "maxmemory-policy",
         "stream-idmp-duration",
         "stream-idmp-maxsize",
@@ -345,7 +344,8 @@ fn fit_for_redis(directive: &Directive) -> bool {
         "seed",
         "notify-expired-values",
         "import-skip-unknown",
-        "compatibility-version",
+        "reported-version",
+        "huge-pages",
         // Redis does not start with these directives without a certificate.
         "tls-port",
         "tls-replication",
