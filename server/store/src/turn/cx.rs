@@ -40,6 +40,17 @@ impl Place {
     }
 }
 
+/// A key whose deadline the running command has decided; see `ttl.rs`. If the key was removed
+/// since, `id` belongs to no record, or to a key that the same command has created.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Decided {
+    pub(super) shard: usize,
+    pub(super) db: usize,
+    pub(super) id: Id,
+    /// The command has named the TTL, so the default does not apply.
+    pub(super) explicit: bool,
+}
+
 impl<'s> Cx<'_, 's> {
     /// Returns the instant of the turn.
     pub fn now(&self) -> Now {

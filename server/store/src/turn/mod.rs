@@ -49,10 +49,10 @@ use crate::time::Now;
 use crate::value::Value;
 
 use ahead::{Name, Names};
+use cx::Decided;
 use notify::Recorder;
 use stats::Stats;
 use timers::DueTimer;
-use ttl::Decided;
 use waiters::ReadyKey;
 
 /// Function that runs a command on the keyspace.

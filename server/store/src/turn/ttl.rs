@@ -11,24 +11,13 @@
 //! - Timers, queues of jobs and streams that the server creates itself have no limits.
 //! - Replicas, loading, and replays of a log apply no rules.
 
-use super::cx::Place;
+use super::cx::{Decided, Place};
 use super::{Cx, Turn};
 use crate::events::Classes;
 use crate::keyspace::records::{Id, Record};
 use crate::keyspace::shard::Writers;
 use crate::ttl_rules::TtlRules;
 use crate::value::content::Facts;
-
-/// A key whose deadline the running command has decided. If the key was removed since, `id` belongs
-/// to no record, or to a key that the same command has created.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Decided {
-    shard: usize,
-    db: usize,
-    id: Id,
-    /// The command has named the TTL, so the default does not apply.
-    explicit: bool,
-}
 
 impl Turn<'_> {
     /// Notes that the running command has decided the deadline of the key `id`.
