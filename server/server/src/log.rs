@@ -5,7 +5,7 @@
 //! server has its own [`Logger`], so the lines of two servers in one process do not mix. Each line
 //! is written by one call, so lines of several threads do not interleave. The log file is opened
 //! for each line, as in Redis, so `logrotate` may move the file at any time. Timestamps show the
-//! machine's time, even under a virtual clock.
+//! machine's time, even under a virtual clock. With [`Format::Json`] a line is a JSON object.
 //!
 //! ```
 //! use punctual_server::log::{self, Level, Logger};
@@ -20,7 +20,7 @@ use std::fs::OpenOptions;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 /// Importance of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,6 +45,26 @@ impl Level {
             Self::Warning => '#',
         }
     }
+
+    /// Returns the word that `loglevel` has for the level.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Debug => "debug",
+            Self::Verbose => "verbose",
+            Self::Notice => "notice",
+            Self::Warning => "warning",
+        }
+    }
+}
+
+/// Form of the lines (`log-format`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Format {
+    /// Redis's form.
+    Legacy,
+    /// A JSON object with `timestamp` (RFC 3339), `pid`, `role`, `level` and `message`.
+    Json,
 }
 
 /// Role of the process: the letter after the process id.
@@ -59,6 +79,17 @@ pub enum Role {
     Child = b'C',
 }
 
+impl Role {
+    /// Returns the word for a role that was stored as a byte.
+    fn word(byte: u8) -> &'static str {
+        match byte {
+            b'M' => "primary",
+            b'S' => "replica",
+            _ => "child",
+        }
+    }
+}
+
 /// Writes log lines. Clones write to the same output.
 #[derive(Clone)]
 pub struct Logger {
@@ -68,6 +99,8 @@ pub struct Logger {
 struct Shared {
     level: AtomicU8,
     role: AtomicU8,
+    /// Whether lines are JSON objects.
+    json: AtomicBool,
     output: Output,
 }
 
@@ -89,6 +122,7 @@ impl Logger {
             shared: Arc::new(Shared {
                 level: AtomicU8::new(level as u8),
                 role: AtomicU8::new(Role::Child as u8),
+                json: AtomicBool::new(false),
                 output,
             }),
         }
@@ -141,6 +175,12 @@ impl Logger {
         self.shared.level.store(level as u8, Ordering::Relaxed);
     }
 
+    /// Sets the form of later lines.
+    pub fn set_format(&self, format: Format) {
+        let json = format == Format::Json;
+        self.shared.json.store(json, Ordering::Relaxed);
+    }
+
     /// Sets the role shown in later lines. As in Redis, the role is [`Role::Child`] at first.
     pub fn set_role(&self, role: Role) {
         self.shared.role.store(role as u8, Ordering::Relaxed);
@@ -163,13 +203,25 @@ impl Logger {
         if let Output::Lines(take) = &self.shared.output {
             return take(level, &message.to_string());
         }
-        let line = format!(
-            "{}:{} {} {} {message}\n",
-            std::process::id(),
-            char::from(self.shared.role.load(Ordering::Relaxed)),
-            jiff::Zoned::now().strftime("%d %b %Y %H:%M:%S%.3f"),
-            level.sign(),
-        );
+        let (pid, now) = (std::process::id(), jiff::Zoned::now());
+        let role = self.shared.role.load(Ordering::Relaxed);
+        let line = if self.shared.json.load(Ordering::Relaxed) {
+            format!(
+                "{{\"timestamp\":\"{}\",\"pid\":{pid},\"role\":\"{}\",\"level\":\"{}\",\
+                 \"message\":{}}}\n",
+                now.strftime("%Y-%m-%dT%H:%M:%S%.3f%:z"),
+                Role::word(role),
+                level.word(),
+                serde_json::Value::from(message.to_string()),
+            )
+        } else {
+            format!(
+                "{pid}:{} {} {} {message}\n",
+                char::from(role),
+                now.strftime("%d %b %Y %H:%M:%S%.3f"),
+                level.sign(),
+            )
+        };
         // A failure to write the log has no other place to be reported.
         let _ = self.shared.output.append(line.as_bytes());
     }
@@ -284,6 +336,34 @@ mod tests {
             })
             .collect();
         assert_eq!(shape, "99 Aaa 9999 99:99:99.999");
+    }
+
+    #[test]
+    fn json_lines_have_every_field() {
+        let logger = in_memory(Level::Debug);
+        logger.set_format(Format::Json);
+        notice!(logger, "early");
+        logger.set_role(Role::Master);
+        warning!(logger, "a \"quote\"\nand {}", "a\tsecond line");
+        logger.set_format(Format::Legacy);
+        verbose!(logger, "plain");
+        let lines = lines(&logger);
+        assert_eq!(lines.len(), 3);
+        let object = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap();
+        let (first, second) = (object(&lines[0]), object(&lines[1]));
+        assert_eq!(
+            (&first["role"], &first["level"]),
+            (&"child".into(), &"notice".into())
+        );
+        assert_eq!(
+            (&second["role"], &second["level"]),
+            (&"primary".into(), &"warning".into())
+        );
+        assert_eq!(second["pid"], std::process::id());
+        assert_eq!(second["message"], "a \"quote\"\nand a\tsecond line");
+        let timestamp = second["timestamp"].as_str().unwrap();
+        assert!(timestamp.parse::<jiff::Timestamp>().is_ok(), "{timestamp}");
+        assert!(lines[2].ends_with(" - plain"));
     }
 
     #[test]

@@ -44,6 +44,7 @@ mod source;
 pub mod spec;
 mod time;
 mod tree;
+pub mod ttl_rules;
 mod turn;
 pub mod unaligned;
 mod unwritten;

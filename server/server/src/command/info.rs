@@ -1,4 +1,5 @@
-//! INFO: Redis's sections and field names, and the section `timers` with the lateness of expiry.
+//! INFO: Redis's sections and field names, and the sections `tls`, which Valkey has, and `timers`
+//! with the lateness of expiry.
 //!
 //! Each figure is declared once, with its metric ([`crate::observe::figures`]). Fields of features
 //! that the server does not have (forks, modules, a cluster) are 0 if tools read them; other such
@@ -8,6 +9,7 @@ mod persistence;
 pub(crate) mod primary;
 pub(crate) mod replica;
 pub(crate) mod timers;
+mod tls;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -75,6 +77,7 @@ const SECTIONS: &[Section] = &[
         page.gauge("cluster_enabled", 0);
     }),
     ("keyspace", true, true, keyspace),
+    ("tls", true, true, tls::tls),
     ("timers", true, true, timers::timers),
 ];
 

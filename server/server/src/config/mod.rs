@@ -26,6 +26,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod ttl_rules;
 mod value;
 
 use std::ffi::OsString;

@@ -5,6 +5,7 @@
 
 use punctual_store::events::Classes;
 
+use crate::config::ttl_rules;
 use crate::config::value::{Kind, OutputLimit, SHUTDOWN_OPTIONS, SavePoint, TextRule, Value};
 
 impl Kind {
@@ -70,6 +71,7 @@ impl Kind {
             Self::OomScores => oom_scores(words),
             Self::ReplicaOf => replica_of(words),
             Self::Directory => directory(one()?),
+            Self::TtlRules => ttl_rules::parse(without_empty(words)).map(Value::TtlRules),
         }
     }
 }

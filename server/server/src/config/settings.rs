@@ -8,12 +8,14 @@ use std::path::PathBuf;
 use punctual_store::events::Classes;
 use punctual_store::eviction::{Eviction, EvictionOrder};
 use punctual_store::limits::Limits;
+use punctual_store::ttl_rules::TtlRules;
 use punctual_store::uses::Uses;
 
 use crate::config::metrics::MetricsSettings;
 use crate::config::tls::TlsSettings;
+use crate::config::ttl_rules;
 use crate::config::value::{OutputLimit, SavePoint, Value};
-use crate::log::{Level, Logger};
+use crate::log::{Format, Level, Logger};
 use crate::version;
 pub(crate) use values::Values;
 
@@ -105,6 +107,8 @@ pub struct Settings {
     pub latency_percentiles: Vec<f64>,
     /// Minimum level of the log lines that are written.
     pub log_level: Level,
+    /// Form of the log lines.
+    pub log_format: Format,
     /// Path of the log file; `None` writes to standard output.
     pub logfile: Option<PathBuf>,
     /// Path of the file with the process id.
@@ -125,6 +129,8 @@ pub struct Settings {
     pub dbfilename: String,
     /// Settings of the keyspace: size limits of compact encodings, usage of keys, and eviction.
     pub limits: Limits,
+    /// Defaults and limits of TTL.
+    pub ttl_rules: TtlRules,
     /// When to make snapshots.
     pub save: Vec<SavePoint>,
     /// Compress strings in snapshots.
@@ -295,15 +301,17 @@ impl Settings {
     /// Index in [`output_limits`](Self::output_limits) for subscribers.
     pub const OUTPUT_PUBSUB: usize = 2;
 
-    /// Creates the logger that `loglevel` and `logfile` configure.
+    /// Creates the logger that `loglevel`, `log-format` and `logfile` configure.
     ///
     /// # Errors
     /// Returns the error of [`Logger::file`].
     pub fn logger(&self) -> io::Result<Logger> {
-        match &self.logfile {
-            Some(path) => Logger::file(self.log_level, path),
-            None => Ok(Logger::stdout(self.log_level)),
-        }
+        let logger = match &self.logfile {
+            Some(path) => Logger::file(self.log_level, path)?,
+            None => Logger::stdout(self.log_level),
+        };
+        logger.set_format(self.log_format);
+        Ok(logger)
     }
 
     pub(crate) fn from_values(values: &[Value]) -> Self {
@@ -349,10 +357,7 @@ impl Settings {
             busy_reply_threshold_ms: values.number("busy-reply-threshold"),
             replica: ReplicaSettings::from_values(&values),
             databases: values.number("databases"),
-            notify: match values.get("notify-keyspace-events") {
-                Value::EventClasses(classes) => *classes,
-                _ => Classes::none(),
-            },
+            notify: event_classes(&values),
             notify_expired_values: values.yes("notify-expired-values"),
             slowlog_slower_than_us: u64::try_from(values.integer("slowlog-log-slower-than")).ok(),
             slowlog_max_len: values.number("slowlog-max-len"),
@@ -361,6 +366,7 @@ impl Settings {
             latency_tracking: values.yes("latency-tracking"),
             latency_percentiles: latency_percentiles(&values),
             log_level: log_level(&values),
+            log_format: log_format(&values),
             logfile: values.path("logfile").map(|path| dir.join(path)),
             pidfile: values.path("pidfile").map(|path| dir.join(path)),
             daemonize: values.yes("daemonize"),
@@ -369,6 +375,7 @@ impl Settings {
             shutdown_on_sigterm: values.shutdown("shutdown-on-sigterm"),
             shutdown_timeout_s: values.number("shutdown-timeout"),
             limits: limits(&values, eviction),
+            ttl_rules: ttl_rules::from_values(&values),
             dbfilename: String::from_utf8_lossy(values.text("dbfilename")).into_owned(),
             save: match values.get("save") {
                 Value::Save(points) => points.clone(),
@@ -458,6 +465,20 @@ fn log_level(values: &Values) -> Level {
         "verbose" => Level::Verbose,
         "warning" => Level::Warning,
         _ => Level::Notice,
+    }
+}
+
+fn log_format(values: &Values) -> Format {
+    match values.word("log-format") {
+        "json" => Format::Json,
+        _ => Format::Legacy,
+    }
+}
+
+fn event_classes(values: &Values) -> Classes {
+    match values.get("notify-keyspace-events") {
+        Value::EventClasses(classes) => *classes,
+        _ => Classes::none(),
     }
 }
 

@@ -166,6 +166,13 @@ impl<'a> Reader<'a> {
             }
             self.save_seen = true;
         }
+        // Each line adds rules; an empty line removes all rules.
+        if let (Value::TtlRules(rules), Value::TtlRules(before)) =
+            (&mut value, &self.config.values[index])
+            && !rules.is_empty()
+        {
+            rules.splice(0..0, before.iter().cloned());
+        }
         if let Effect::Fixed(why) = directive.effect
             && value != self.config.defaults[index]
         {

@@ -7,6 +7,7 @@
 use crate::config::directive::{
     Directive, choice, file_name, host_name, integer, memory, optional, special, text, yes_no,
 };
+use crate::config::ttl_rules;
 use crate::config::value::{Kind, TextRule};
 use crate::version;
 
@@ -55,6 +56,11 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     yes_no("notify-expired-values", "no").implemented(),
     yes_no("import-skip-unknown", "no").implemented(),
     choice("reported-version", version::COMPATIBLE, "7.2").at_start().implemented(),
+
+    // Defaults and limits of TTL, in seconds.
+    integer("default-ttl", 0, ttl_rules::SECONDS_MAX, "0").implemented(),
+    integer("max-ttl", 0, ttl_rules::SECONDS_MAX, "0").implemented(),
+    special("ttl-rule", Kind::TtlRules, "").implemented(),
 
     // The HTTP port of the metrics and the page.
     integer("metrics-port", 0, 65535, "0").at_start().implemented(),
@@ -115,6 +121,8 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
 
     // The process and its log.
     choice("loglevel", LEVELS, "notice").implemented(),
+    // Valkey's directive; its form `logfmt` is not implemented.
+    choice("log-format", &["legacy", "json"], "legacy").implemented(),
     text("logfile", "").at_start().implemented(),
     optional("pidfile").at_start().implemented(),
     special("dir", Kind::Directory, ".").protected().not_while_loading().implemented(),

@@ -3,6 +3,9 @@
 use std::fmt::Write as _;
 
 use punctual_store::events::Classes;
+use punctual_store::ttl_rules::TtlRule;
+
+use crate::config::ttl_rules;
 
 /// Type of a directive's value.
 #[derive(Debug, Clone, Copy)]
@@ -43,6 +46,8 @@ pub(crate) enum Kind {
     ReplicaOf,
     /// An existing directory, stored as an absolute path.
     Directory,
+    /// Groups of a pattern and `default <seconds>`, `max <seconds>` or both.
+    TtlRules,
 }
 
 /// Rule for a [`Kind::Text`].
@@ -111,6 +116,7 @@ pub(crate) enum Value {
     EventClasses(Classes),
     Percentiles(Vec<f64>),
     Integers([i64; 3]),
+    TtlRules(Vec<TtlRule>),
 }
 
 impl Kind {
@@ -126,6 +132,7 @@ impl Kind {
                 | Self::OomScores
                 | Self::ReplicaOf
                 | Self::Shutdown
+                | Self::TtlRules
         )
     }
 }
@@ -166,6 +173,10 @@ impl Value {
             Self::EventClasses(classes) => classes.letters(),
             Self::Percentiles(values) => joined(values.iter().map(|value| trimmed(*value))),
             Self::Integers(numbers) => joined(numbers.iter().map(i64::to_string)),
+            Self::TtlRules(rules) => {
+                let rules: Vec<_> = rules.iter().map(ttl_rules::words).collect();
+                return rules.concat().join(&b' ');
+            }
         };
         text.into_bytes()
     }

@@ -303,6 +303,7 @@ impl Shared {
             }
         }
         self.logger.set_level(settings.log_level);
+        self.logger.set_format(settings.log_format);
         Ok(())
     }
 
@@ -391,6 +392,7 @@ impl Shared {
             .store(settings.latency_tracking, Ordering::Relaxed);
         self.store.set_string_max(settings.max_bulk_len as u64);
         self.store.set_limits(settings.limits);
+        self.store.set_ttl_rules(settings.ttl_rules.clone());
         self.store.set_tracked_max(settings.tracking_table_max_keys);
         self.store.set_counts_room(settings.maxmemory > 0);
         self.memory.apply(&settings);

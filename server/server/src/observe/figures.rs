@@ -193,7 +193,7 @@ impl Display for Figures {
         for (i, (section, fields)) in self.0.iter().enumerate() {
             let blank = if i > 0 { "\r\n" } else { "" };
             match *section {
-                "cpu" => write!(f, "{blank}# CPU\r\n")?,
+                "cpu" | "tls" => write!(f, "{blank}# {}\r\n", section.to_uppercase())?,
                 name => write!(f, "{blank}# {}{}\r\n", name[..1].to_uppercase(), &name[1..])?,
             }
             for Field {

@@ -21,6 +21,7 @@ use crate::config::{AuthClients, TlsSettings};
 use crate::log::{self, Logger};
 use crate::tls::Session;
 use crate::tls::ciphers::{self, Protocols};
+use crate::tls::expiry::{Certificates, Expiry};
 use crate::tls::sessions::Sessions;
 use crate::tls::trust::ChainOnly;
 use crate::world::World;
@@ -83,6 +84,7 @@ pub enum TlsError {
 pub(crate) struct Context {
     server: Arc<ServerConfig>,
     client: Arc<ClientConfig>,
+    pub(super) certificates: Certificates,
 }
 
 impl Context {
@@ -115,7 +117,9 @@ impl Context {
         }
         let provider = Arc::new(provider(settings)?);
         let own = certified_key(&provider, certificate, key)?;
-        let roots = Arc::new(authorities(settings)?);
+        let mut certificates = Certificates::default();
+        let roots = Arc::new(authorities(settings, &mut certificates)?);
+        certificates.server = own.cert.first().and_then(Expiry::of);
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&versions)?;
         let verifier = || {
@@ -154,6 +158,9 @@ impl Context {
                 key.as_ref().ok_or(TlsError::NoKey)?,
             )?,
         };
+        if settings.client_cert_file.is_some() {
+            certificates.client = as_client.cert.first().and_then(Expiry::of);
+        }
         let trust: Arc<dyn ServerCertVerifier> = Arc::new(ChainOnly {
             roots,
             provider: Arc::clone(&provider),
@@ -166,6 +173,7 @@ impl Context {
         Ok(Self {
             server: Arc::new(server),
             client: Arc::new(client),
+            certificates,
         })
     }
 
@@ -246,8 +254,11 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
         .map_err(|e| e.to_string())
 }
 
-/// Reads the certificates of authorities.
-fn authorities(settings: &TlsSettings) -> Result<RootCertStore, TlsError> {
+/// Reads the certificates of authorities, and adds them to `known`.
+fn authorities(
+    settings: &TlsSettings,
+    known: &mut Certificates,
+) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
     if let Some(path) = &settings.ca_cert_file {
         let all = certificates(path).map_err(TlsError::Authorities)?;
@@ -258,6 +269,7 @@ fn authorities(settings: &TlsSettings) -> Result<RootCertStore, TlsError> {
             )));
         }
         for certificate in all {
+            known.add_authority(&certificate);
             let added = roots.add(certificate);
             added.map_err(|e| TlsError::Authorities(format!("{}: {e}", path.display())))?;
         }
@@ -269,6 +281,7 @@ fn authorities(settings: &TlsSettings) -> Result<RootCertStore, TlsError> {
             if is_hashed(&entry.file_name().to_string_lossy()) {
                 // As with OpenSSL, files without a certificate are skipped.
                 let all = certificates(&entry.path()).unwrap_or_default();
+                all.iter().for_each(|one| known.add_authority(one));
                 roots.add_parsable_certificates(all);
             }
         }

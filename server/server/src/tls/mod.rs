@@ -10,6 +10,7 @@
 
 mod ciphers;
 pub(crate) mod context;
+pub(crate) mod expiry;
 mod session;
 mod sessions;
 mod trust;
@@ -21,6 +22,7 @@ use parking_lot::RwLock;
 
 pub(crate) use self::context::Context;
 pub use self::context::TlsError;
+pub(crate) use self::expiry::Certificates;
 pub(crate) use self::session::Session;
 
 /// Creates the TLS sessions of a server.
@@ -39,6 +41,13 @@ impl Tls {
     /// Sets the configuration of new sessions; `None` disables TLS.
     pub(crate) fn set(&self, context: Option<Context>) {
         *self.context.write() = context.map(Arc::new);
+    }
+
+    /// Returns the certificates in use; none if TLS is disabled.
+    pub(crate) fn certificates(&self) -> Certificates {
+        let context = self.context.read();
+        let certificates = context.as_ref().map(|context| context.certificates.clone());
+        certificates.unwrap_or_default()
     }
 
     /// Begins the session of an accepted connection.

@@ -234,3 +234,26 @@ fn empty_keys_of_a_snapshot() {
         "{lines:?}"
     );
 }
+
+#[test]
+fn lines_as_json() {
+    let server = Process::start(&["--logfile", "server.log", "--log-format", "json"]);
+    let mut c = Wire::to(server.port);
+    let id = c.info("server", "process_id");
+    c.run("CONFIG SET log-format legacy");
+    c.run("CONFIG SET log-format json");
+    let log = server.log();
+    assert!(log.lines().count() > 1, "{log}");
+    for line in log.lines() {
+        let object: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert_eq!(object["pid"].to_string(), id, "{line}");
+        for field in ["timestamp", "role", "level", "message"] {
+            assert!(object[field].is_string(), "{line}");
+        }
+    }
+    let ready = log.lines().find(|line| line.contains("Ready to accept"));
+    assert!(
+        ready.is_some_and(|line| line.contains(r#""role":"primary""#)),
+        "{log}"
+    );
+}

@@ -92,5 +92,6 @@ mod top;
 mod tracking;
 mod tracking_races;
 mod transactions;
+mod ttl_rules;
 mod unsupported_records;
 mod visit;

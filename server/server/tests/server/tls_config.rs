@@ -351,3 +351,37 @@ fn directives_are_rewritten() {
         "{text}"
     );
 }
+
+#[test]
+fn info_shows_when_certificates_expire() {
+    let authority = Authority::new();
+    let server = authority.builder().spawn().unwrap();
+    let mut c = Wire::open(&server);
+    let days = |c: &mut Wire, name: &str| {
+        let left = c.info("tls", &format!("tls_{name}_cert_expires_in_seconds"));
+        left.parse::<i64>().unwrap() / 86_400
+    };
+    // Certificates of the test end in the year 4096.
+    assert!(days(&mut c, "server") > 365 * 1000 && days(&mut c, "ca") > 365 * 1000);
+    assert_eq!(c.info("tls", "tls_ca_cert_count"), "1");
+    assert_eq!(c.info("tls", "tls_client_cert_serial"), "none");
+    assert_eq!(days(&mut c, "client"), 0);
+    let before = c.info("tls", "tls_server_cert_serial");
+    assert!(
+        before.bytes().all(|byte| byte.is_ascii_hexdigit()),
+        "{before}"
+    );
+    // CONFIG SET reads the file again.
+    authority.issue("server");
+    c.run(&format!(
+        "CONFIG SET tls-cert-file {} tls-key-file {}",
+        authority.path("server.crt"),
+        authority.path("server.key")
+    ));
+    assert_ne!(c.info("tls", "tls_server_cert_serial"), before);
+    let plain = Server::builder().port(0).spawn().unwrap();
+    assert_eq!(
+        Wire::open(&plain).info("tls", "tls_server_cert_serial"),
+        "none"
+    );
+}

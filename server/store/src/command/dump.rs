@@ -152,6 +152,7 @@ fn restore(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let id = cx.add(key, value);
     let (uses, now) = (cx.limits().uses, cx.now());
     cx.set_deadline(key, id, deadline);
+    cx.names_ttl();
     cx.commit(key, Classes::GENERIC, "restore", 1);
     // The usage is set after the commit, because a commit counts as a use under an LRM policy.
     cx.db_of(key)

@@ -206,6 +206,7 @@ fn rename_key(cx: &mut Cx, from: &[u8], to: &[u8], only_new: bool) -> Result<boo
     if cx.turn.shard_of(from) == cx.turn.shard_of(to) {
         // The record and its timers stay in place.
         cx.db_of(from).rename(id, to);
+        cx.note_decided_in(cx.db, to, id);
         cx.announce(Classes::NEW, "new", to);
     } else {
         let record = cx.db_of(from).take_away(id);
@@ -221,10 +222,9 @@ fn rename_key(cx: &mut Cx, from: &[u8], to: &[u8], only_new: bool) -> Result<boo
 fn add_record(cx: &mut Cx, db: usize, key: &[u8], record: Record) {
     let uses = record.key.uses();
     let id = cx.add_in(db, key, record.value);
-    let part = cx.db_of_in(db, key);
-    part.touch(id, uses);
+    cx.db_of_in(db, key).touch(id, uses);
     if record.deadline != NEVER {
-        part.set_deadline(id, Some(record.deadline));
+        cx.set_deadline_in(db, key, id, Some(record.deadline));
     }
 }
 
@@ -286,7 +286,7 @@ fn copy(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     }
     let id = cx.add_in(target, to, value);
     if deadline.is_some() {
-        cx.db_of_in(target, to).set_deadline(id, deadline);
+        cx.set_deadline_in(target, to, id, deadline);
     }
     cx.commit_in(target, to, Classes::GENERIC, "copy_to", 1);
     reply.int(1);

@@ -33,6 +33,7 @@ use crate::keyspace::watch::Watched;
 use crate::limits::Limits;
 use crate::lock_order::{OrderedGuard, OrderedMutex, Rank};
 use crate::random::Draws;
+use crate::ttl_rules::{TtlRules, TtlSetting};
 use crate::value::keyed;
 
 /// Number of hash slots of Redis Cluster.
@@ -248,6 +249,8 @@ pub struct Store {
     pub(crate) tracking: Tracking,
     /// Rules of NOTIFY, which append keyspace events to streams.
     pub(crate) notify: Notify,
+    /// Defaults and limits of TTL.
+    pub(crate) ttl: TtlSetting,
     /// Parts of flushed databases that a snapshot has not completely written.
     pub(crate) flushed_walks: Mutex<Vec<Db>>,
     /// Hash keys of all databases.
@@ -370,6 +373,7 @@ impl Store {
             notes_changes: AtomicBool::new(false),
             tracking: Tracking::default(),
             notify: Notify::default(),
+            ttl: TtlSetting::default(),
             flushed_walks: Mutex::default(),
             hasher,
             draws: Draws::new(random.random()),
@@ -448,6 +452,12 @@ impl Store {
     pub fn set_limits(&self, limits: Limits) {
         *self.limits.write() = limits;
         self.limits_version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Sets the rules for the deadlines of keys. They apply to the next commands of all turns; keys
+    /// that exist keep their deadlines until a command sets or removes them.
+    pub fn set_ttl_rules(&self, rules: TtlRules) {
+        self.ttl.set(rules);
     }
 
     /// Returns the limits if they were set after the version `version`, and updates the version. A

@@ -40,6 +40,17 @@ impl Place {
     }
 }
 
+/// A key whose deadline the running command has decided; see `ttl.rs`. If the key was removed
+/// since, `id` belongs to no record, or to a key that the same command has created.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Decided {
+    pub(super) shard: usize,
+    pub(super) db: usize,
+    pub(super) id: Id,
+    /// The command has named the TTL, so the default does not apply.
+    pub(super) explicit: bool,
+}
+
 impl<'s> Cx<'_, 's> {
     /// Returns the instant of the turn.
     pub fn now(&self) -> Now {
@@ -345,9 +356,8 @@ impl<'s> Cx<'_, 's> {
         match found {
             None => self.add_at(place, key, value),
             Some(id) => {
-                let db = self.db_at(place);
-                let old = db.replace(id, value);
-                db.set_deadline(id, None);
+                let old = self.db_at(place).replace(id, value);
+                self.set_deadline_at(place, id, None);
                 self.turn.discarded.value(old);
                 id
             }
@@ -368,6 +378,7 @@ impl<'s> Cx<'_, 's> {
     pub fn add_in(&mut self, db: usize, key: &[u8], value: Value) -> Id {
         let uses = self.turn.limits.uses.initial(self.turn.now);
         let id = self.db_of_in(db, key).insert(key, value, uses);
+        self.note_decided_in(db, key, id);
         self.turn.announce(db, Classes::NEW, "new", key);
         id
     }
@@ -379,6 +390,7 @@ impl<'s> Cx<'_, 's> {
         let id = self
             .db_at(place)
             .insert_hashed(place.hash, key, value, uses);
+        self.note_decided(place, id);
         self.turn.announce(place.db, Classes::NEW, "new", key);
         id
     }
@@ -387,12 +399,6 @@ impl<'s> Cx<'_, 's> {
     pub fn remove(&mut self, key: &[u8]) -> Option<Record> {
         let id = self.find(key)?;
         Some(self.db_of(key).remove(id))
-    }
-
-    /// Sets a key's deadline in Unix ms, or removes it; see [`Db::set_deadline`] for the time.
-    #[inline]
-    pub fn set_deadline(&mut self, key: &[u8], id: Id, deadline: Option<u64>) {
-        self.db_of(key).set_deadline(id, deadline);
     }
 
     /// Notes that deadlines may change in a database other than the client's.

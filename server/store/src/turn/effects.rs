@@ -96,7 +96,7 @@ impl Turn<'_> {
     /// Adds the words of a command that has committed a change, unless its handler has set its
     /// effects.
     #[inline(never)]
-    pub(super) fn end_command(&mut self, db: usize, args: Args) {
+    pub(super) fn add_words(&mut self, db: usize, args: Args) {
         if self.changed && !self.explicit {
             self.effects.select(db);
             match args.encoded() {
@@ -105,10 +105,6 @@ impl Turn<'_> {
             }
             self.effects.frame.commands += 1;
         }
-        if !self.recorder.events.is_empty() {
-            self.append_recorded();
-        }
-        self.end_frame();
     }
 
     /// Adds an effect of the running command, in database `db`.

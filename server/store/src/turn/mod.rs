@@ -23,6 +23,7 @@ pub(crate) mod stats;
 mod streams;
 pub(crate) mod timers;
 mod tracking;
+mod ttl;
 mod waiters;
 mod watch;
 
@@ -48,6 +49,7 @@ use crate::time::Now;
 use crate::value::Value;
 
 use ahead::{Name, Names};
+use cx::Decided;
 use notify::Recorder;
 use stats::Stats;
 use timers::DueTimer;
@@ -216,6 +218,8 @@ pub struct Turn<'s> {
     replays: bool,
     /// Events that rules of NOTIFY select.
     recorder: Recorder,
+    /// Keys whose deadlines the running command has decided, while there are rules for TTLs.
+    decided: Vec<Decided>,
     /// Whether the running command has committed a change.
     changed: bool,
     /// Whether the running command has set its effects itself.
@@ -278,6 +282,7 @@ impl<'s> Turn<'s> {
             admitted: false,
             replays: false,
             recorder: Recorder::default(),
+            decided: Vec::new(),
             changed: false,
             explicit: false,
         }
@@ -367,9 +372,16 @@ impl<'s> Turn<'s> {
             self.remember_reader(&command.keys, args, reader);
         }
         if logged {
-            self.end_command(db, args);
-        } else if !self.recorder.events.is_empty() {
+            self.add_words(db, args);
+        }
+        if !self.decided.is_empty() {
+            self.apply_ttl_rules();
+        }
+        if !self.recorder.events.is_empty() {
             self.append_recorded();
+        }
+        if logged {
+            self.end_frame();
         }
         if command.reaches_unnamed(args) {
             self.release_whole();

@@ -11,7 +11,7 @@ use crate::config::value::{SHUTDOWN_OPTIONS, Value};
 pub(crate) struct Values<'a>(pub(crate) &'a [Value]);
 
 impl<'a> Values<'a> {
-    pub(super) fn get(&self, name: &str) -> &'a Value {
+    pub(in crate::config) fn get(&self, name: &str) -> &'a Value {
         static NONE: Value = Value::Text(Vec::new());
         let row = table::find(name.as_bytes());
         debug_assert!(row.is_some(), "no directive {name}");

@@ -45,7 +45,11 @@ impl Redis {
 #[test]
 fn names_and_defaults_match_redis() {
     /// Directives that only Punctual has, or that are newer than Debian's Redis 7.0.
-    const NOT_THERE: [&str; 17] = [
+    const NOT_THERE: [&str; 21] = [
+        "default-ttl",
+        "max-ttl",
+        "ttl-rule",
+        "log-format",
         "stream-idmp-duration",
         "stream-idmp-maxsize",
         "metrics-port",

@@ -131,6 +131,15 @@ fn words(kind: Kind) -> BoxedStrategy<Vec<String>> {
             .prop_map(str::to_owned)
             .prop_map(numbers)
             .boxed(),
+        Kind::TtlRules => select(vec![
+            "",
+            "s:* default 1 max 2",
+            "a max 0 b default 3",
+            "\"x' max 1",
+        ])
+        .prop_map(str::to_owned)
+        .prop_map(numbers)
+        .boxed(),
         Kind::OomScores => select(vec!["0 200 800", "0 100 200"])
             .prop_map(str::to_owned)
             .prop_map(numbers)
@@ -318,7 +327,11 @@ fn all_default_save_points_are_written() {
 /// Returns false for directives with effects on the machine, on redis-server or on this test, and
 /// for directives newer than Debian's Redis 7.0.
 fn fit_for_redis(directive: &Directive) -> bool {
-    const UNFIT: [&str; 42] = [
+    const UNFIT: [&str; 46] = [
+        "default-ttl",
+        "max-ttl",
+        "ttl-rule",
+        "log-format",
         "maxmemory-policy",
         "stream-idmp-duration",
         "stream-idmp-maxsize",

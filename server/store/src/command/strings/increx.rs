@@ -282,14 +282,14 @@ impl Change {
         };
         cx.commit(key, Classes::STRING, event, 1);
         if let Some(deadline) = deadline {
-            cx.db_at(place).set_deadline(id, Some(deadline));
+            cx.set_deadline_at(place, id, Some(deadline));
             cx.commit(key, Classes::GENERIC, "expire", 0);
             let mut buffer = itoa::Buffer::new();
             let at = buffer.format(deadline).as_bytes();
             cx.effect(&[b"SET", key, text, b"PXAT", at]);
         } else if self.persist {
             if had {
-                cx.db_at(place).set_deadline(id, None);
+                cx.set_deadline_at(place, id, None);
                 cx.commit(key, Classes::GENERIC, "persist", 0);
             }
             cx.effect(&[b"SET", key, text]);

@@ -128,11 +128,10 @@ pub(super) fn getex(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Er
     match change {
         Change::Nothing => return Ok(()),
         Change::Persist => {
-            let db = cx.db_at(place);
-            if db.deadline(id).is_none() {
+            if cx.db_at(place).deadline(id).is_none() {
                 return Ok(());
             }
-            db.set_deadline(id, None);
+            cx.set_deadline_at(place, id, None);
             cx.commit(key, Classes::GENERIC, "persist", 1);
             cx.effect(&[b"PERSIST", key]);
         }
@@ -143,7 +142,7 @@ pub(super) fn getex(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Er
                 cx.commit(key, Classes::GENERIC, "del", 1);
                 cx.effect(&[b"DEL", key]);
             } else {
-                cx.db_at(place).set_deadline(id, Some(deadline));
+                cx.set_deadline_at(place, id, Some(deadline));
                 cx.commit(key, Classes::GENERIC, "expire", 1);
                 cx.effect_at("PEXPIREAT", key, deadline);
             }

@@ -37,12 +37,15 @@ fn put(cx: &mut Cx, key: &[u8], (place, found): (Place, Option<Id>), text: &[u8]
         }
         None => (cx.add_at(place, key, Value::string(text)), false),
     };
-    if ttl == Ttl::Clear && had_deadline {
-        cx.db_at(place).set_deadline(id, None);
+    if ttl == Ttl::Clear {
+        match had_deadline {
+            true => cx.set_deadline_at(place, id, None),
+            false => cx.note_decided(place, id),
+        }
     }
     cx.commit(key, Classes::STRING, "set", 1);
     if let Ttl::Until(deadline) = ttl {
-        cx.db_at(place).set_deadline(id, Some(deadline));
+        cx.set_deadline_at(place, id, Some(deadline));
         cx.commit(key, Classes::GENERIC, "expire", 0);
         if cx.is_logged() {
             let mut buffer = itoa::Buffer::new();
