@@ -20,6 +20,7 @@ pub mod keys;
 pub mod lists;
 pub mod notify;
 pub mod object;
+mod parts;
 mod replies;
 pub mod scan;
 pub mod sets;

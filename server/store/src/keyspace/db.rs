@@ -4,12 +4,12 @@
 //! Invariant: a record has a deadline if and only if exactly one entry in the wheel carries its
 //! stamp; that entry is filed at the deadline or earlier (a later deadline only rewrites the
 //! record). Every change of a deadline goes through [`Db::set_deadline`], every removal of a key
-//! through `Db::unlink`. Hash fields with deadlines, and streams and queues of jobs with a
-//! *timeline* (times at which something in the value is due), have timers in the same wheel;
-//! `fields.rs` and `timelines.rs` arm and disarm them.
+//! through `Db::unlink`. Values with a *timeline* (times at which something in the value is due, such
+//! as the deadlines of hash fields) have timers in the same wheel; `timelines.rs` arms and disarms
+//! them.
 
 mod evict;
-mod fields;
+mod hashes;
 mod local_keys;
 mod memory;
 mod timelines;
@@ -23,11 +23,12 @@ use punctual::queue::wheel::{RawWheel, Step};
 
 use self::local_keys::LocalKeys;
 pub use self::memory::DbMemory;
+use self::timelines::Parts;
 use self::timers::ByDeadline;
 use crate::hash_table::{Hash, HashTable, WARM_MAX};
-use crate::keyspace::field_timers::{Armed, FieldTimers, OF_FIELD, WHOLE};
 use crate::keyspace::key::Key;
 use crate::keyspace::records::{Id, Record, Records};
+use crate::keyspace::value_timers::{Armed, OF_VALUE, ValueTimers};
 use crate::keyspace::walk::{Format, Walk, WalkStep};
 use crate::time::NEVER;
 use crate::time::Now;
@@ -38,10 +39,10 @@ pub struct Db {
     index: HashTable,
     records: Records,
     wheel: RawWheel,
-    /// Timers of hash fields, and of values with a timeline.
-    fields: FieldTimers,
-    /// Number of the timers in `fields` that belong to values with a timeline.
-    timelines: usize,
+    /// Timers of values with a timeline.
+    values: ValueTimers,
+    /// Numbers of fields and members with a deadline.
+    parts: Parts,
     /// Records whose values are timers, by their deadlines; paused timers last.
     timers: ByDeadline,
     /// Records whose values are queues of jobs.
@@ -60,10 +61,8 @@ pub struct Db {
 pub enum Expiry {
     /// This record is due. The caller must remove it.
     Due(Id),
-    /// The field with this timer is due. The caller must remove the field.
-    DueField(u32),
-    /// The timer of this record's timeline has fired and was removed. The caller must process what
-    /// is due in the value and arm the timer again.
+    /// The timer of this record's value has fired and was removed. The caller must process what is
+    /// due in the value and arm the timer again.
     DueTimeline(Id),
     /// The budget is used up; more may be due.
     Busy,
@@ -78,8 +77,8 @@ impl Db {
             index: HashTable::default(),
             records: Records::default(),
             wheel: RawWheel::new(),
-            fields: FieldTimers::default(),
-            timelines: 0,
+            values: ValueTimers::default(),
+            parts: Parts::default(),
             timers: ByDeadline::default(),
             queues: BTreeSet::new(),
             local_keys: None,
@@ -170,7 +169,7 @@ impl Db {
     pub(crate) fn warm_next_due(&self, now: Now) {
         let armed = Armed {
             records: &self.records,
-            fields: &self.fields,
+            values: &self.values,
         };
         self.wheel.prefetch_due(now.read_ms(), WARM_MAX, &armed);
     }
@@ -299,11 +298,11 @@ impl Db {
         let record = self.get_mut(id);
         let (mut old, deadline) = (std::mem::replace(&mut record.value, value), record.deadline);
         self.unlist(&old, deadline, id);
-        self.disarm_fields(&old);
+        self.disarm_value(&old);
         if let Some(walk) = &mut self.walk {
             walk.keep(id, &mut old);
         }
-        self.arm_fields(id);
+        self.arm_value(id);
         old
     }
 
@@ -327,7 +326,7 @@ impl Db {
         }
         let records = &self.records;
         self.index.insert(hash, id, |i| place(records, i));
-        self.arm_fields(id);
+        self.arm_value(id);
         id
     }
 
@@ -377,7 +376,7 @@ impl Db {
         self.index.remove(hash, id, |i| place(records, i));
         let record = self.records.remove(id).expect("looked at just now");
         self.unlist(&record.value, record.deadline, id);
-        self.disarm_fields(&record.value);
+        self.disarm_value(&record.value);
         record
     }
 
@@ -412,7 +411,7 @@ impl Db {
             (NEVER, _) => {
                 record.stamp = stamp;
                 self.with_deadline += 1;
-                assert!(id < OF_FIELD, "2^31 keys in one database of a shard");
+                assert!(id < OF_VALUE, "2^31 keys in one database of a shard");
                 self.wheel.insert(new, id, stamp);
             }
             (_, NEVER) => {
@@ -441,7 +440,7 @@ impl Db {
     fn forget_entry(&mut self) {
         self.wheel.forget(&mut Armed {
             records: &self.records,
-            fields: &self.fields,
+            values: &self.values,
         });
     }
 
@@ -462,7 +461,7 @@ impl Db {
     pub(crate) fn set_wheel_time(&mut self, now: Now) {
         let mut armed = Armed {
             records: &self.records,
-            fields: &self.fields,
+            values: &self.values,
         };
         // With a budget of 0 the step moves no entries.
         self.wheel.step(now.read_ms(), &mut armed, &mut 0);
@@ -475,29 +474,24 @@ impl Db {
         }
         self.wheel.next_deadline(&mut Armed {
             records: &self.records,
-            fields: &self.fields,
+            values: &self.values,
         })
     }
 
-    /// Returns the next due record or field, in exact deadline order. The caller must remove it
-    /// with [`Db::remove_due`] or `Db::remove_due_field`. Does at most `budget` steps of work and
-    /// subtracts the steps from it.
+    /// Returns the next due record or value, in exact deadline order. The caller must remove a due
+    /// record with [`Db::remove_due`]. Does at most `budget` steps of work and subtracts the steps
+    /// from it.
     pub fn next_due(&mut self, now: Now, budget: &mut usize) -> Expiry {
         if self.is_following() {
             return self.next_local_due(now, budget);
         }
         let mut armed = Armed {
             records: &self.records,
-            fields: &self.fields,
+            values: &self.values,
         };
         match self.wheel.step(now.read_ms(), &mut armed, budget) {
-            Step::Due(due) if due.index & OF_FIELD != 0 => {
-                let timer = due.index & !OF_FIELD;
-                let armed = self.fields.get(timer).expect("it was due");
-                if armed.field == WHOLE {
-                    return Expiry::DueTimeline(self.timeline_fired(timer));
-                }
-                Expiry::DueField(timer)
+            Step::Due(due) if due.index & OF_VALUE != 0 => {
+                Expiry::DueTimeline(self.timeline_fired(due.index & !OF_VALUE))
             }
             Step::Due(due) => Expiry::Due(due.index),
             Step::Busy => Expiry::Busy,

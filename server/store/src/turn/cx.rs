@@ -289,15 +289,15 @@ impl<'s> Cx<'_, 's> {
         K::of_mut(&mut self.db_at(place).get_mut(id).value).ok_or(Error::WrongType)
     }
 
-    /// Arms the timer of a stream or a queue of jobs after a change.
+    /// Arms the timer of a value after a change.
     pub(crate) fn rearm(&mut self, place: Place, id: Id) {
         self.db_at(place).rearm(id);
     }
 
-    /// Expires the due fields among `names`. Returns the hash, or `None` if it was removed with its
-    /// last field. O(1) if no field has a deadline, else O(names).
+    /// Expires the due elements among `names`. Returns the collection, or `None` if it was removed
+    /// with its last element. O(1) if nothing is due in the collection, else O(names).
     #[inline]
-    pub(crate) fn expire_due_fields<'k>(
+    pub(crate) fn expire_due_parts<'k>(
         &mut self,
         place: Place,
         id: Id,
@@ -305,20 +305,11 @@ impl<'s> Cx<'_, 's> {
         names: impl Iterator<Item = &'k [u8]>,
     ) -> Option<Id> {
         let now = self.turn.now;
-        let Some(table) = self.db_at(place).hash_at(id).table() else {
-            return Some(id);
-        };
-        if table.with_deadline() == 0 {
+        if !now.is_due(self.db_at(place).get(id).value.next_deadline()) {
             return Some(id);
         }
-        let mut due: SmallVec<[u32; 8]> = names
-            .filter_map(|name| table.find(name))
-            .filter(|&field| now.is_due(table.field(field).deadline()))
-            .collect();
-        due.sort_unstable();
-        due.dedup();
         let Place { shard, db, .. } = place;
-        let gone = !due.is_empty() && self.turn.expire_fields(shard, db, key, id, &due);
+        let gone = self.turn.expire_named(shard, db, key, id, names);
         (!gone).then_some(id)
     }
 

@@ -17,6 +17,7 @@ mod expiry;
 pub(crate) mod jobs;
 mod locks;
 mod notify;
+mod parts;
 pub(crate) mod restore;
 pub(crate) mod source;
 pub(crate) mod stats;

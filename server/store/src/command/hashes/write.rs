@@ -5,6 +5,7 @@ use punctual_resp::{Args, Reply};
 
 use super::{add_hash_of, find_to_write};
 use crate::arguments::{Pairs, int};
+use crate::command::parts::deadline_effect;
 use crate::error::Error;
 use crate::events::Classes;
 use crate::time::NEVER;
@@ -12,6 +13,7 @@ use crate::turn::Cx;
 use crate::value::Kind;
 use crate::value::float::Float;
 use crate::value::hash::Hash;
+use crate::value::parts::FIELDS;
 
 const NOT_FLOAT: Error = Error::fixed("ERR hash value is not a float");
 
@@ -149,7 +151,7 @@ pub(super) fn hincrbyfloat(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result
     cx.effect(&[b"HSET", key, name, &text]);
     if let Some(at) = deadline {
         // A replay of HSET removes the field's deadline, so another effect restores it.
-        super::expire::deadline_effect(cx, key, at, std::iter::once(name));
+        deadline_effect(cx, key, &FIELDS, at, std::iter::once(name));
     }
     reply.bulk(&text);
     Ok(())

@@ -72,7 +72,7 @@ impl Content for Set {
 
     fn walk_on(&mut self, _: Kind, to: &mut Encoder, out: &mut Vec<u8>, full: usize) -> bool {
         self.keyed_mut().is_none_or(|members| {
-            members.walk(|member| {
+            members.walk(|member, _| {
                 to.string(out, member.name());
                 out.len() < full
             })

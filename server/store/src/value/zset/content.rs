@@ -89,7 +89,7 @@ impl Content for Zset {
 
     fn walk_on(&mut self, _: Kind, to: &mut Encoder, out: &mut Vec<u8>, full: usize) -> bool {
         self.keyed_mut().is_none_or(|entries| {
-            entries.walk(|entry| {
+            entries.walk(|entry, _| {
                 to.element(out, Element::Bytes(entry.name()));
                 to.score(out, entry.score);
                 out.len() < full

@@ -1,0 +1,135 @@
+//! Expiry of a hash's fields and of the members of sets and sorted sets.
+//!
+//! Ground rules: a collection has one timer, at its earliest deadline. When it fires,
+//! [`Turn::parts_due`] removes the elements with this deadline, and arms the timer at the next one.
+//! So the elements of all collections and the keys expire in the order of their deadlines. A command
+//! that looks up a due element removes it first ([`Turn::expire_named`]). In both cases the element
+//! is reported to the sink and counted once.
+//!
+//! Elements of one collection with the same deadline share one event, `hexpired`. A collection that
+//! has lost its last element is removed, with the event `del`.
+
+use super::Turn;
+use super::expiry::Name;
+use crate::events::Classes;
+use crate::keyspace::records::Id;
+use crate::keyspace::shard::Touched;
+use crate::time::{NEVER, Now};
+use crate::value::parts::Parts;
+
+impl Turn<'_> {
+    fn parts_at(&mut self, number: usize, db: usize, id: Id) -> &mut dyn Parts {
+        let value = &mut self.shard_db(number, db).get_mut(id).value;
+        let parts = value.content_mut().parts_mut();
+        parts.expect("the value has elements with deadlines")
+    }
+
+    /// Expires the elements of a value whose timer has fired, and arms the timer again.
+    pub(super) fn parts_due(
+        &mut self,
+        number: usize,
+        db: usize,
+        id: Id,
+        until: Now,
+        budget: &mut usize,
+    ) {
+        let record = self.shard_db(number, db).get(id);
+        let (deadline, key) = (record.value.next_deadline(), record.key.as_bytes());
+        let key = Name::from_slice(key);
+        if until.is_due(deadline) {
+            self.expire_first(number, db, &key, id, deadline, budget);
+        } else {
+            self.shard_db(number, db).rearm(id);
+        }
+    }
+
+    /// Expires the elements whose deadlines are not after `until`, at most `budget`, and at least
+    /// one. Returns true if the collection has become empty and was removed.
+    fn expire_first(
+        &mut self,
+        number: usize,
+        db: usize,
+        key: &[u8],
+        id: Id,
+        until: u64,
+        budget: &mut usize,
+    ) -> bool {
+        loop {
+            let parts = self.parts_at(number, db, id);
+            let deadline = parts
+                .deadlines()
+                .map_or(NEVER, |deadlines| deadlines.next());
+            let Some(name) = parts.take_first() else {
+                break;
+            };
+            self.part_expired(number, db, key, id, (name.as_bytes(), deadline));
+            *budget = budget.saturating_sub(1);
+            let next = self.shard_db(number, db).get(id).value.next_deadline();
+            if next > until || *budget == 0 {
+                break;
+            }
+        }
+        self.parts_expired(number, db, key, id)
+    }
+
+    /// Expires due elements that a command has named, unless the turn is frozen. Returns true if the
+    /// collection has become empty and was removed.
+    #[cold]
+    pub(crate) fn expire_named<'k>(
+        &mut self,
+        number: usize,
+        db: usize,
+        key: &[u8],
+        id: Id,
+        names: impl Iterator<Item = &'k [u8]>,
+    ) -> bool {
+        if self.frozen {
+            return false;
+        }
+        let now = self.now;
+        let mut expired = false;
+        for name in names {
+            let parts = self.parts_at(number, db, id);
+            if let Some(deadline) = parts.deadline(name).filter(|at| now.is_due(*at)) {
+                parts.remove_part(name);
+                self.part_expired(number, db, key, id, (name, deadline));
+                expired = true;
+            }
+        }
+        expired && {
+            self.touch(Touched::One(db));
+            self.parts_expired(number, db, key, id)
+        }
+    }
+
+    /// Counts and reports an element that was removed because its deadline has passed.
+    fn part_expired(
+        &mut self,
+        number: usize,
+        db: usize,
+        key: &[u8],
+        id: Id,
+        (name, deadline): (&[u8], u64),
+    ) {
+        let words = self.parts_at(number, db, id).words();
+        self.stats.expired_fields += 1;
+        self.expiry_effect(db, &[words.remove, key, name]);
+        self.sink.field_expired(self.now, db, key, name, deadline);
+    }
+
+    /// Commits the expiry of elements, and arms the timer again. Returns true if the collection has
+    /// become empty and was removed.
+    fn parts_expired(&mut self, number: usize, db: usize, key: &[u8], id: Id) -> bool {
+        let parts = self.parts_at(number, db, id);
+        let (words, emptied) = (parts.words(), parts.elements() == 0);
+        self.commit_expiry(db, key, words.class, words.expired, None);
+        let part = self.shard_db(number, db);
+        if emptied {
+            part.remove(id);
+            self.commit_expiry(db, key, Classes::GENERIC, "del", None);
+        } else {
+            part.rearm(id);
+        }
+        emptied
+    }
+}

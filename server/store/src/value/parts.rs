@@ -1,0 +1,80 @@
+//! [`Parts`]: collections whose elements may have deadlines. Expiry and the commands for such
+//! deadlines (`command/parts.rs`) treat a hash's fields, a set's members and a sorted set's members
+//! alike; [`Words`] has the words in which they differ.
+
+use super::Kind;
+use super::content::Content;
+use super::text::Text;
+use crate::events::Classes;
+
+/// A collection whose elements may have deadlines.
+pub trait Parts: Content {
+    /// Returns the words of the type's commands and events.
+    fn words(&self) -> &'static Words;
+
+    /// Returns the deadline of an element, even if it has passed; `u64::MAX` if it has none. Returns
+    /// `None` if there is no such element.
+    fn deadline(&self, name: &[u8]) -> Option<u64>;
+
+    /// Sets the deadline of an existing element, or removes it for `NEVER`. The first deadline of a
+    /// compact collection makes it a table. O(log deadlines) besides that.
+    fn set_deadline(&mut self, name: &[u8], deadline: u64);
+
+    /// Removes an element. Returns whether it existed. O(1) amortised, O(log n) in a sorted set.
+    fn remove_part(&mut self, name: &[u8]) -> bool;
+
+    /// Removes the element with the earliest deadline. Returns its name, or `None` if no element has
+    /// a deadline. O(log deadlines), O(log n) in a sorted set.
+    fn take_first(&mut self) -> Option<Text>;
+}
+
+/// A type of such collections.
+pub trait Timed: Parts + Kind {
+    /// The words of the type's commands and events.
+    const WORDS: &'static Words;
+}
+
+/// Words of the commands and events of one type.
+#[derive(Debug)]
+pub struct Words {
+    /// Word before the number of names.
+    pub(crate) keyword: &'static str,
+    /// Class of the events.
+    pub(crate) class: Classes,
+    /// Command that removes elements, in effects.
+    pub(crate) remove: &'static [u8],
+    /// Event of this command.
+    pub(crate) removed: &'static str,
+    /// Command that sets deadlines to a Unix time in ms, in effects.
+    pub(crate) expire_at: &'static [u8],
+    /// Commands that set a relative or an absolute deadline, each in seconds and in ms.
+    pub(crate) expire_commands: [[&'static str; 2]; 2],
+    /// Event of elements that get a deadline.
+    pub(crate) expire: &'static str,
+    /// Event of elements that lose their deadline.
+    pub(crate) persist: &'static str,
+    /// Event of elements that expire.
+    pub(crate) expired: &'static str,
+    /// Errors of the arguments.
+    pub(crate) missing: &'static str,
+    pub(crate) not_greater: &'static str,
+    pub(crate) not_positive: &'static str,
+    pub(crate) wrong_count: &'static str,
+}
+
+/// The words for a hash's fields.
+pub(crate) static FIELDS: Words = Words {
+    keyword: "FIELDS",
+    class: Classes::HASH,
+    remove: b"HDEL",
+    removed: "hdel",
+    expire_at: b"HPEXPIREAT",
+    expire_commands: [["hexpire", "hpexpire"], ["hexpireat", "hpexpireat"]],
+    expire: "hexpire",
+    persist: "hpersist",
+    expired: "hexpired",
+    missing: "ERR Mandatory argument FIELDS is missing or not at the right position",
+    not_greater: "ERR Parameter `numFields` should be greater than 0",
+    not_positive: "ERR Number of fields must be a positive integer",
+    wrong_count: "ERR The `numfields` parameter must match the number of arguments",
+};
