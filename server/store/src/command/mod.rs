@@ -18,6 +18,7 @@ pub mod hyperloglog;
 pub mod jobs;
 pub mod keys;
 pub mod lists;
+pub mod members;
 pub mod notify;
 pub mod object;
 mod parts;
@@ -54,6 +55,8 @@ pub static FAMILIES: &[&[Command]] = &[
     jobs::COMMANDS,
     keys::COMMANDS,
     lists::COMMANDS,
+    members::SETS,
+    members::SORTED_SETS,
     notify::COMMANDS,
     object::COMMANDS,
     scan::COMMANDS,

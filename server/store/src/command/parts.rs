@@ -5,16 +5,17 @@
 //! As with deadlines of keys, relative and remaining times count from the current time rounded up
 //! to a millisecond.
 
+#[cfg(test)]
+mod tests;
+
 use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Args, Reply};
 use smallvec::SmallVec;
 
 use crate::arguments::{int, is};
 use crate::error::Error;
-use crate::keyspace::records::Id;
 use crate::time::NEVER;
 use crate::turn::Cx;
-use crate::turn::cx::Place;
 use crate::value::parts::{Timed, Words};
 
 /// Latest deadline of an element, in unix ms.
@@ -83,15 +84,6 @@ pub(super) fn names<'a>(
     Ok(names)
 }
 
-/// Finds a collection to change, and leaves its due elements.
-fn seek<K: Timed>(cx: &mut Cx, key: &[u8]) -> Result<(Place, Option<Id>), Error> {
-    let (place, found) = cx.seek_to_write(key);
-    if let Some(id) = found {
-        cx.view::<K>(place, id)?;
-    }
-    Ok((place, found))
-}
-
 /// Converts `amount` units to a deadline in unix ms.
 pub(super) fn deadline(
     cx: &Cx,
@@ -119,7 +111,7 @@ pub(super) fn expire<K: Timed, const UNIT_MS: i64, const ABSOLUTE: bool>(
 ) -> Result<(), Error> {
     let (key, words) = (&args[1], K::WORDS);
     // Redis checks the key's type before the arguments.
-    let (place, found) = seek::<K>(cx, key)?;
+    let (place, found) = cx.seek_typed::<K>(key)?;
     let amount = int(&args[2])?;
     let command = words.expire_commands[usize::from(ABSOLUTE)][usize::from(UNIT_MS == 1)];
     let deadline = deadline(cx, amount, (UNIT_MS, ABSOLUTE), command)?;
@@ -136,6 +128,7 @@ pub(super) fn expire<K: Timed, const UNIT_MS: i64, const ABSOLUTE: bool>(
         names.iter().for_each(|_| reply.int(ABSENT));
         return Ok(());
     };
+    let limits = cx.limits();
     let (mut set, mut deleted) = (0, 0);
     let mut changed: SmallVec<[&[u8]; 8]> = SmallVec::new();
     for name in names {
@@ -148,7 +141,8 @@ pub(super) fn expire<K: Timed, const UNIT_MS: i64, const ABSOLUTE: bool>(
                 DELETED
             }
             Some(_) => {
-                cx.edit::<K>(place, id)?.set_deadline(name, deadline);
+                cx.edit::<K>(place, id)?
+                    .set_deadline(name, deadline, &limits);
                 set += 1;
                 DONE
             }
@@ -258,7 +252,7 @@ pub(super) fn persist<K: Timed>(
     reply: &mut Reply<'_>,
 ) -> Result<(), Error> {
     let (key, words) = (&args[1], K::WORDS);
-    let (place, found) = seek::<K>(cx, key)?;
+    let (place, found) = cx.seek_typed::<K>(key)?;
     let names = names(args.skip(2), words, words.not_positive)?;
     let found = found.and_then(|id| cx.expire_due_parts(place, id, key, names.iter()));
     reply.array(names.len());
@@ -266,13 +260,14 @@ pub(super) fn persist<K: Timed>(
         names.iter().for_each(|_| reply.int(ABSENT));
         return Ok(());
     };
+    let limits = cx.limits();
     let mut changed = false;
     for name in names {
         reply.int(match cx.view::<K>(place, id)?.deadline(name) {
             None => ABSENT,
             Some(NEVER) => NO_DEADLINE,
             Some(_) => {
-                cx.edit::<K>(place, id)?.set_deadline(name, NEVER);
+                cx.edit::<K>(place, id)?.set_deadline(name, NEVER, &limits);
                 changed = true;
                 DONE
             }

@@ -17,7 +17,7 @@ mod expiry;
 pub(crate) mod jobs;
 mod locks;
 mod notify;
-mod parts;
+pub(crate) mod parts;
 pub(crate) mod restore;
 pub(crate) mod source;
 pub(crate) mod stats;
@@ -216,6 +216,8 @@ pub struct Turn<'s> {
     replays: bool,
     /// Events that rules of NOTIFY select.
     recorder: Recorder,
+    /// Copies of sets and sorted sets without their due members, for the running command.
+    copies: Vec<Value>,
     /// Whether the running command has committed a change.
     changed: bool,
     /// Whether the running command has set its effects itself.
@@ -278,6 +280,7 @@ impl<'s> Turn<'s> {
             admitted: false,
             replays: false,
             recorder: Recorder::default(),
+            copies: Vec::new(),
             changed: false,
             explicit: false,
         }
@@ -362,6 +365,9 @@ impl<'s> Turn<'s> {
             write: command.flags.has(Flags::WRITE),
         };
         let result = handler(&mut cx, args, reply).inspect_err(|_| reply.truncate(start));
+        if !self.copies.is_empty() {
+            self.copies.clear();
+        }
         if let Some(reader) = self.reader {
             self.reader = None;
             self.remember_reader(&command.keys, args, reader);

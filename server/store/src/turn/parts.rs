@@ -2,12 +2,16 @@
 //!
 //! Ground rules: a collection has one timer, at its earliest deadline. When it fires,
 //! [`Turn::parts_due`] removes the elements with this deadline, and arms the timer at the next one.
-//! So the elements of all collections and the keys expire in the order of their deadlines. A command
-//! that looks up a due element removes it first ([`Turn::expire_named`]). In both cases the element
-//! is reported to the sink and counted once.
+//! So the elements of all collections and the keys expire in the order of their deadlines. An
+//! expired element is reported to the sink and counted once. Elements of one collection that expire
+//! at once share one event. A collection that has lost its last element is removed, with the event
+//! `del`.
 //!
-//! Elements of one collection with the same deadline share one event, `hexpired`. A collection that
-//! has lost its last element is removed, with the event `del`.
+//! No command sees a due element. A command that names elements removes those that are due first
+//! ([`Turn::expire_named`]). A command that reads or changes a set or a sorted set as a whole
+//! removes all due members first ([`Turn::settle`]), because members are counted and have ranks. In
+//! a frozen turn nothing expires; a command that only reads then gets a copy of the collection
+//! without the due members ([`Turn::live`]). Commands that read a whole hash skip its due fields.
 
 use super::Turn;
 use super::expiry::Name;
@@ -15,7 +19,18 @@ use crate::events::Classes;
 use crate::keyspace::records::Id;
 use crate::keyspace::shard::Touched;
 use crate::time::{NEVER, Now};
+use crate::turn::cx::Place;
+use crate::value::Value;
 use crate::value::parts::Parts;
+
+/// The value that a reading command sees.
+#[derive(Clone, Copy)]
+pub(crate) enum Live {
+    /// The value of this record.
+    Record(Id),
+    /// The copy with this number.
+    Copy(usize),
+}
 
 impl Turn<'_> {
     fn parts_at(&mut self, number: usize, db: usize, id: Id) -> &mut dyn Parts {
@@ -37,13 +52,13 @@ impl Turn<'_> {
         let (deadline, key) = (record.value.next_deadline(), record.key.as_bytes());
         let key = Name::from_slice(key);
         if until.is_due(deadline) {
-            self.expire_first(number, db, &key, id, deadline, budget);
+            self.expire_first(number, db, &key, id, Now::from_ms(deadline), budget);
         } else {
             self.shard_db(number, db).rearm(id);
         }
     }
 
-    /// Expires the elements whose deadlines are not after `until`, at most `budget`, and at least
+    /// Expires the elements that are due at `until`, at most `budget`, and at least
     /// one. Returns true if the collection has become empty and was removed.
     fn expire_first(
         &mut self,
@@ -51,7 +66,7 @@ impl Turn<'_> {
         db: usize,
         key: &[u8],
         id: Id,
-        until: u64,
+        until: Now,
         budget: &mut usize,
     ) -> bool {
         loop {
@@ -65,11 +80,56 @@ impl Turn<'_> {
             self.part_expired(number, db, key, id, (name.as_bytes(), deadline));
             *budget = budget.saturating_sub(1);
             let next = self.shard_db(number, db).get(id).value.next_deadline();
-            if next > until || *budget == 0 {
+            if !until.is_due(next) || *budget == 0 {
                 break;
             }
         }
         self.parts_expired(number, db, key, id)
+    }
+
+    /// Expires all due members of a collection that a command has looked up, unless the turn is
+    /// frozen. Returns `None` if the collection has become empty and was removed. O(due members).
+    #[cold]
+    pub(crate) fn settle(&mut self, place: Place, id: Id, key: &[u8]) -> Option<Id> {
+        if self.frozen {
+            return Some(id);
+        }
+        let (number, db, now) = (place.shard(), place.db(), self.now);
+        self.touch(Touched::One(db));
+        let gone = self.expire_first(number, db, key, id, now, &mut { usize::MAX });
+        (!gone).then_some(id)
+    }
+
+    /// Returns the value of a collection with due members for a command that only reads. Returns
+    /// `None` if all members are due. O(due members), in a frozen turn O(members).
+    #[cold]
+    pub(crate) fn live(&mut self, place: Place, id: Id, key: &[u8]) -> Option<Live> {
+        if !self.frozen {
+            return self.settle(place, id, key).map(Live::Record);
+        }
+        let now = self.now;
+        let mut copy = self
+            .shard_db(place.shard(), place.db())
+            .get(id)
+            .value
+            .clone();
+        while now.is_due(copy.next_deadline()) {
+            copy.content_mut().parts_mut()?.take_first()?;
+        }
+        if copy.is_empty_collection() {
+            return None;
+        }
+        self.copies.push(copy);
+        Some(Live::Copy(self.copies.len() - 1))
+    }
+
+    /// Returns the value that [`Turn::live`] has found.
+    #[inline]
+    pub(crate) fn live_value(&self, place: Place, live: Live) -> &Value {
+        match live {
+            Live::Record(id) => &self.shard_db_ref(place.shard(), place.db()).get(id).value,
+            Live::Copy(number) => &self.copies[number],
+        }
     }
 
     /// Expires due elements that a command has named, unless the turn is frozen. Returns true if the

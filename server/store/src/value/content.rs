@@ -217,6 +217,8 @@ impl<E> Unreadable<E> {
     /// Error for a duplicate element or a score that is NaN.
     pub(super) const ELEMENTS: Self =
         Self::Content("duplicate element, or a score that is not a number");
+    /// Error for a member whose deadline or score is malformed.
+    pub(super) const DEADLINE: Self = Self::Content("malformed deadline or score of a member");
 }
 
 /// Converts Unix ms to the signed number that snapshots hold, saturating.

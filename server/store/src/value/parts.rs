@@ -5,7 +5,10 @@
 use super::Kind;
 use super::content::Content;
 use super::text::Text;
+use super::varint::{Input, write_number};
 use crate::events::Classes;
+use crate::limits::Limits;
+use crate::time::NEVER;
 
 /// A collection whose elements may have deadlines.
 pub trait Parts: Content {
@@ -18,7 +21,7 @@ pub trait Parts: Content {
 
     /// Sets the deadline of an existing element, or removes it for `NEVER`. The first deadline of a
     /// compact collection makes it a table. O(log deadlines) besides that.
-    fn set_deadline(&mut self, name: &[u8], deadline: u64);
+    fn set_deadline(&mut self, name: &[u8], deadline: u64, limits: &Limits);
 
     /// Removes an element. Returns whether it existed. O(1) amortised, O(log n) in a sorted set.
     fn remove_part(&mut self, name: &[u8]) -> bool;
@@ -62,8 +65,51 @@ pub struct Words {
     pub(crate) wrong_count: &'static str,
 }
 
+/// The words for a set's members.
+pub(crate) const MEMBERS: Words = Words {
+    keyword: "MEMBERS",
+    class: Classes::SET,
+    remove: b"SREM",
+    removed: "srem",
+    expire_at: b"SPEXPIREAT",
+    expire_commands: [["sexpire", "spexpire"], ["sexpireat", "spexpireat"]],
+    expire: "sexpire",
+    persist: "spersist",
+    expired: "sexpired",
+    missing: "ERR Mandatory argument MEMBERS is missing or not at the right position",
+    not_greater: "ERR Parameter `numMembers` should be greater than 0",
+    not_positive: "ERR Number of members must be a positive integer",
+    wrong_count: "ERR The `nummembers` parameter must match the number of arguments",
+};
+
+/// The words for a sorted set's members.
+pub(crate) const SCORED: Words = Words {
+    class: Classes::ZSET,
+    remove: b"ZREM",
+    removed: "zrem",
+    expire_at: b"ZPEXPIREAT",
+    expire_commands: [["zexpire", "zpexpire"], ["zexpireat", "zpexpireat"]],
+    expire: "zexpire",
+    persist: "zpersist",
+    expired: "zexpired",
+    ..MEMBERS
+};
+
+/// Writes a deadline in a snapshot: 0 for none.
+pub(super) fn write_deadline(out: &mut Vec<u8>, deadline: u64) {
+    write_number(out, if deadline == NEVER { 0 } else { deadline });
+}
+
+/// Reads what [`write_deadline`] has written.
+pub(super) fn read_deadline(from: &mut Input<'_>) -> Option<u64> {
+    Some(match from.number()? {
+        0 => NEVER,
+        deadline => deadline,
+    })
+}
+
 /// The words for a hash's fields.
-pub(crate) static FIELDS: Words = Words {
+pub(crate) const FIELDS: Words = Words {
     keyword: "FIELDS",
     class: Classes::HASH,
     remove: b"HDEL",

@@ -1,7 +1,9 @@
 //! The value type `set` in Redis's three forms: sorted integers, a listpack, a table.
 //!
 //! A set converts to a larger form under the same conditions as in Redis 7.2. It does not convert
-//! back, except by [`Set::become_ints`] and [`Set::take_some`]. To add or remove a member, look it
+//! back, except by [`Set::become_ints`] and [`Set::take_some`]. A set in which a member has, or had, a
+//! [deadline](super::deadlines) is a table, however small. A member whose deadline has passed stays
+//! until the set's timer or a command removes it (`turn/parts.rs`). To add or remove a member, look it
 //! up ([`Set::vacancy`], [`Set::find`]) and pass the result to [`Set::insert_at`] or
 //! [`Set::remove_at`]. So a command looks a member up once, and needs no mutable set if it changes
 //! nothing.
@@ -23,6 +25,7 @@ pub use table::{Member, Table};
 
 use crate::hash_table::Hash;
 use crate::limits::Limits;
+use crate::time::{NEVER, Now};
 use crate::unaligned::UnalignedBox;
 use crate::value::keyed::{Element as _, Keyed, hash_of};
 use crate::value::packed::Packed;
@@ -282,7 +285,11 @@ impl Set {
     #[inline]
     pub fn insert_at(&mut self, vacancy: Vacancy, member: &[u8], limits: &Limits) {
         match (self.view_mut(), vacancy) {
-            (ViewMut::Table(table), Vacancy::Hash(hash)) => table.add(hash, member),
+            (ViewMut::Table(table), Vacancy::Hash(hash)) => {
+                table.add(hash, member);
+                table.small &=
+                    table.members().len() <= limits.set_entries && member.len() <= limits.set_value;
+            }
             (ViewMut::Packed(entries), _) => {
                 if entries.len() < limits.set_entries
                     && member.len() <= limits.set_value
@@ -313,6 +320,25 @@ impl Set {
             }
             (ViewMut::Table(table), _) => table.insert(member),
         }
+    }
+
+    /// Returns the deadline of the member at `spot`, even if it has passed; `u64::MAX` if it has
+    /// none. O(1).
+    #[inline]
+    pub(crate) fn deadline_at(&self, spot: &Spot) -> u64 {
+        match (self.view(), spot) {
+            (View::Table(table), Spot::Id(id)) => {
+                table.members().deadline_of(table.members().get(*id))
+            }
+            _ => NEVER,
+        }
+    }
+
+    /// Returns true if `member` is present and not due.
+    #[inline]
+    pub(crate) fn has_live(&self, member: &[u8], now: Now) -> bool {
+        let spot = self.find(member);
+        spot.is_some_and(|spot| !now.is_due(self.deadline_at(&spot)))
     }
 
     /// Adds `member`. Returns false if it was present.
@@ -381,9 +407,41 @@ impl Set {
             *self = Self::table(table);
         }
         match self.view_mut() {
-            ViewMut::Table(table) => table,
+            ViewMut::Table(table) => {
+                table.small = false;
+                table
+            }
             _ => unreachable!("converted above"),
         }
+    }
+
+    /// Converts the set to a table so that members can get deadlines. O(members).
+    fn become_timed(&mut self, limits: &Limits) -> &mut Table {
+        let small = match self.view() {
+            View::Table(table) => table.small,
+            View::Packed(_) | View::Ints(_) => true,
+        };
+        let table = self.become_table();
+        table.small = small && fits_small(table, limits);
+        table
+    }
+
+    /// Creates a set of members with deadlines. Returns `None` for a duplicate member. O(members).
+    pub(crate) fn of_timed<'m>(
+        members: impl IntoIterator<Item = (&'m [u8], u64)>,
+        limits: &Limits,
+    ) -> Option<Self> {
+        let mut table = Table::default();
+        for (member, deadline) in members {
+            let hash = hash_of(member);
+            if table.members().find(hash, member).is_some() {
+                return None;
+            }
+            let id = table.add(hash, member);
+            table.members_mut().set_deadline(id, deadline);
+        }
+        table.small = fits_small(&table, limits);
+        Some(Self::table(table))
     }
 
     /// Converts the set to sorted integers if all members are integers and the limit allows it.
@@ -403,6 +461,15 @@ impl Set {
         }
         *self = Self::ints(ints);
     }
+}
+
+/// Returns true if the members of a table fit into one listpack. O(limit).
+fn fits_small(table: &Table, limits: &Limits) -> bool {
+    let members = table.members();
+    members.len() <= limits.set_entries
+        && members
+            .iter()
+            .all(|(_, m)| m.name().len() <= limits.set_value)
 }
 
 /// Returns true if integers and a non-integer member fit into one listpack.

@@ -2,7 +2,8 @@
 //!
 //! A small sorted set is [packed](crate::value::packed): pairs of names and scores in order. A
 //! larger one has a [table by name](crate::value::keyed) and a B+ tree (`tree.rs`) with
-//! the order. Both forms first map a range of scores or names to a range of ranks, so counting,
+//! the order. A sorted set in which a member has, or had, a [deadline](super::deadlines) is a table,
+//! however small. Both forms first map a range of scores or names to a range of ranks, so counting,
 //! removal and iteration are the same for all kinds of ranges.
 
 mod content;
@@ -20,6 +21,7 @@ use smallvec::SmallVec;
 
 use crate::hash_table::WARM_MAX;
 use crate::limits::Limits;
+use crate::time::{NEVER, Now};
 use crate::unaligned::UnalignedBox;
 use crate::value::keyed::{Keyed, WARM_FROM, WARM_NAMES_MAX, WARM_NAMES_MIN};
 use crate::value::packed::Packed;
@@ -245,7 +247,12 @@ impl Zset {
             new
         };
         match &mut self.0 {
-            Form::Table(table) => table.update(name, decide),
+            Form::Table(table) => {
+                let new = table.update(name, decide);
+                table.small &=
+                    table.len() <= limits.zset_entries && name.len() <= limits.zset_value;
+                new
+            }
             Form::Packed(pairs)
                 if pairs.len() < limits.zset_entries && name.len() <= limits.zset_value =>
             {
@@ -280,6 +287,40 @@ impl Zset {
         match &mut self.0 {
             Form::Table(table) => table,
             Form::Packed(_) => unreachable!("converted above"),
+        }
+    }
+
+    /// Converts the sorted set to a table so that members can get deadlines. O(n log n).
+    fn become_timed(&mut self, limits: &Limits) -> &mut Table {
+        let compact = matches!(self.0, Form::Packed(_));
+        let table = self.unpack();
+        if compact {
+            table.small = fits_small(table, limits);
+        }
+        table
+    }
+
+    /// Creates a sorted set of names, scores and deadlines. Returns `None` for a duplicate name or a
+    /// NaN score. O(n log n), O(n) if the pairs are in ascending or descending order.
+    pub(crate) fn from_timed(timed: Vec<(Text, f64, u64)>, limits: &Limits) -> Option<Self> {
+        if timed.iter().any(|(_, score, _)| score.is_nan()) {
+            return None;
+        }
+        let pairs = timed.iter().map(|(name, score, _)| (name.clone(), *score));
+        let mut table = Table::from_pairs(pairs.collect())?;
+        for (name, _, deadline) in &timed {
+            table.set_deadline(name.as_bytes(), *deadline);
+        }
+        table.small = fits_small(&table, limits);
+        Some(Self(Form::Table(Box::new(table).into())))
+    }
+
+    /// Returns the score of a name, unless the name is due. O(1), O(n) in the compact form.
+    #[inline]
+    pub(crate) fn live_score(&self, name: &[u8], now: Now) -> Option<f64> {
+        match &self.0 {
+            Form::Table(table) if now.is_due(table.deadline(name).unwrap_or(NEVER)) => None,
+            _ => self.score(name),
         }
     }
 
@@ -364,6 +405,16 @@ impl Zset {
     pub fn range_by_score(&self, min: f64, max: f64) -> Walk<'_> {
         self.walk(self.ranks_by_score(&ScoreRange::inclusive(min, max)), false)
     }
+}
+
+/// Returns true if the entries of a table fit into the compact form.
+fn fits_small(table: &Table, limits: &Limits) -> bool {
+    use crate::value::keyed::Element as _;
+    let entries = table.entries();
+    entries.len() <= limits.zset_entries
+        && entries
+            .iter()
+            .all(|(_, e)| e.name().len() <= limits.zset_value)
 }
 
 fn pair_of(entry: &Entry) -> (Element<'_>, f64) {

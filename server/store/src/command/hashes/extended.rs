@@ -168,6 +168,7 @@ pub(super) fn hgetex(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
         names.iter().for_each(|_| reply.null());
         return Ok(());
     };
+    let limits = cx.limits();
     let mut changed: SmallVec<[&[u8]; 8]> = SmallVec::new();
     for name in names {
         let db = cx.db_at(place);
@@ -179,8 +180,8 @@ pub(super) fn hgetex(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
         match options.ttl {
             Ttl::NotGiven | Ttl::Keep => continue,
             Ttl::Remove if deadline == NEVER => continue,
-            Ttl::Remove => db.set_part_deadline(id, name, NEVER),
-            Ttl::Until(at) => db.set_part_deadline(id, name, at),
+            Ttl::Remove => db.set_field_deadline(id, name, NEVER, &limits),
+            Ttl::Until(at) => db.set_field_deadline(id, name, at, &limits),
             // The arguments may name a field twice, so `end` removes the fields after the loop.
             Ttl::Past => {}
         }
@@ -247,7 +248,8 @@ pub(super) fn hsetex(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
     match options.ttl {
         Ttl::Until(deadline) => {
             for name in names() {
-                cx.db_at(place).set_part_deadline(id, name, deadline);
+                cx.db_at(place)
+                    .set_field_deadline(id, name, deadline, &limits);
             }
             end(cx, (place, id), key, options.ttl, names(), 0);
         }

@@ -1,4 +1,5 @@
-//! ZADD and ZINCRBY.
+//! ZADD and ZINCRBY. Both leave the deadline of a member that the sorted set has, as SADD and HINCRBY
+//! do.
 
 use punctual_resp::{Args, Reply};
 use smallvec::SmallVec;
@@ -90,7 +91,8 @@ fn add(cx: &mut Cx, args: Args, mut options: Options, reply: &mut Reply) -> Resu
         .collect::<Result<_, _>>()?;
 
     let limits = cx.limits();
-    let (place, found) = cx.seek_as::<Zset>(key)?;
+    let names = Pairs(pairs).map(|(_, name)| name);
+    let (place, found) = cx.seek_named::<Zset>(key, names)?;
     let id = match found {
         Some(id) => Some(id),
         None if options.only_existing => None,

@@ -7,6 +7,7 @@ use crate::keyspace::records::Id;
 use crate::limits::Limits;
 use crate::value::Kind;
 use crate::value::hash::Hash;
+use crate::value::parts::Parts as _;
 
 impl Db {
     /// Returns the hash of a key.
@@ -60,6 +61,19 @@ impl Db {
         let removed = self.hash_mut(id).remove(name);
         self.rearm(id);
         removed
+    }
+
+    /// Sets the deadline of an existing field, or removes it for `NEVER`. O(log deadlines). The first
+    /// deadline of a small hash makes it a table.
+    pub(crate) fn set_field_deadline(
+        &mut self,
+        id: Id,
+        name: &[u8],
+        deadline: u64,
+        limits: &Limits,
+    ) {
+        self.hash_mut(id).set_deadline(name, deadline, limits);
+        self.rearm(id);
     }
 
     /// Renames a key. No key may have the new name. Value, deadline and uses stay. O(length of the

@@ -95,15 +95,6 @@ impl Db {
         }
     }
 
-    /// Sets the deadline of an existing field, or removes it for `NEVER`. O(log deadlines). The first
-    /// deadline of a small hash makes it a table.
-    pub(crate) fn set_part_deadline(&mut self, id: Id, name: &[u8], deadline: u64) {
-        if let Some(parts) = self.get_mut(id).value.content_mut().parts_mut() {
-            parts.set_deadline(name, deadline);
-        }
-        self.rearm(id);
-    }
-
     /// Moves a timer to another deadline; `earlier` says whether it is earlier than the old one.
     /// O(1): a later deadline only rewrites the timer.
     fn move_timer(&mut self, timer: u32, deadline: u64, earlier: bool) {

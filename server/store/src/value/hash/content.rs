@@ -147,7 +147,7 @@ impl Parts for Hash {
         self.get(name).map(|(_, deadline)| deadline)
     }
 
-    fn set_deadline(&mut self, name: &[u8], deadline: u64) {
+    fn set_deadline(&mut self, name: &[u8], deadline: u64, _: &Limits) {
         let table = self.become_table();
         if let Some(id) = table.find(name) {
             table.keyed_mut().set_deadline(id, deadline);

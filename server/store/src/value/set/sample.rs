@@ -124,8 +124,12 @@ impl Set {
                 }
                 *entries = Packed::from_entries(&kept, stay);
             }
-            // During a snapshot's walk, which the table holds, the table must stay.
-            ViewMut::Table(table) if stay * 5 > count || table.members().is_walked() => {
+            // The table must stay if it holds a snapshot's walk or deadlines.
+            ViewMut::Table(table)
+                if stay * 5 > count
+                    || table.members().is_walked()
+                    || table.members().deadlines().is_some() =>
+            {
                 for _ in 0..count {
                     let id = table.members().at_random(&mut random);
                     let member = table.remove(id.expect("some members stay"));

@@ -1,6 +1,7 @@
 //! The form of large sets: a hash table of members.
 
 use crate::hash_table::Hash;
+use crate::value::deadlines::NO_SLOT;
 use crate::value::keyed::{Element, Keyed, hash_of};
 use crate::value::text::Text;
 
@@ -8,7 +9,17 @@ use crate::value::text::Text;
 #[derive(Clone, Debug)]
 pub struct Member {
     hash: u32,
+    slot: u32,
     text: Text,
+}
+
+const _: () = assert!(size_of::<Option<Member>>() == 32);
+
+impl Member {
+    /// Returns the name.
+    pub(super) fn into_name(self) -> Text {
+        self.text
+    }
 }
 
 impl Element for Member {
@@ -21,6 +32,16 @@ impl Element for Member {
     fn hash(&self) -> u32 {
         self.hash
     }
+
+    #[inline]
+    fn slot(&self) -> u32 {
+        self.slot
+    }
+
+    #[inline]
+    fn set_slot(&mut self, slot: u32) {
+        self.slot = slot;
+    }
 }
 
 /// Members by hash.
@@ -29,6 +50,9 @@ pub struct Table {
     members: Keyed<Member>,
     /// Heap bytes of the members.
     text_bytes: usize,
+    /// The set has never exceeded the limits of a listpack: it is a table only because members
+    /// have, or had, deadlines.
+    pub(super) small: bool,
 }
 
 impl Table {
@@ -38,14 +62,14 @@ impl Table {
         &self.members
     }
 
-    /// Returns the members for a snapshot's walk.
+    /// Returns the members for a snapshot's walk, and for changes of their deadlines.
     pub(super) fn members_mut(&mut self) -> &mut Keyed<Member> {
         &mut self.members
     }
 
-    /// Adds a member that is not present. O(length) amortised.
+    /// Adds a member that is not present. Returns its index. O(length) amortised.
     #[inline]
-    pub(super) fn add(&mut self, hash: Hash, member: &[u8]) {
+    pub(super) fn add(&mut self, hash: Hash, member: &[u8]) -> u32 {
         let text = Text::new(member);
         self.text_bytes += text.heap_bytes();
         let hash_place = hash.place;
@@ -53,9 +77,10 @@ impl Table {
             hash,
             Member {
                 hash: hash_place,
+                slot: NO_SLOT,
                 text,
             },
-        );
+        )
     }
 
     /// Adds a member; does nothing if it is present. O(length) amortised.

@@ -1,16 +1,20 @@
 //! [`Content`] of sorted sets, and reading sorted sets from snapshots.
 
-use punctual_rdb::{Element, Encoder, Kind, Source};
+use punctual_rdb::{Element, Encoder, Kind, Own, OwnParts, Source};
 use punctual_resp::{Args, decimal};
 use smallvec::SmallVec;
 
-use super::{Form, Scores, Table, Zset, parse_score};
+use super::{Entry, Form, Scores, Table, Zset, parse_score};
 use crate::hash_table::WARM_MAX;
 use crate::limits::Limits;
+use crate::time::NEVER;
 use crate::value::content::{Content, Facts, LARGE, PREALLOC_MAX, Read, Unreadable};
+use crate::value::deadlines::Deadlines;
 use crate::value::digest::Digest;
 use crate::value::keyed::{Element as _, Keyed, WARM_FROM};
+use crate::value::parts::{Parts, SCORED, Timed, Words, read_deadline, write_deadline};
 use crate::value::text::Text;
+use crate::value::varint::Input;
 
 impl Content for Zset {
     #[inline]
@@ -21,6 +25,7 @@ impl Content for Zset {
     fn encoding(&self) -> &'static str {
         match &self.0 {
             Form::Packed(_) => "listpack",
+            Form::Table(table) if table.small => "listpackex",
             Form::Table(_) => "skiplist",
         }
     }
@@ -59,8 +64,26 @@ impl Content for Zset {
         table.warm(&names, searches.then_some(&scores));
     }
 
+    fn parts_mut(&mut self) -> Option<&mut dyn Parts> {
+        Some(self)
+    }
+
+    #[inline]
+    fn deadlines(&self) -> Option<&Deadlines> {
+        match &self.0 {
+            Form::Table(table) => table.entries().deadlines(),
+            Form::Packed(_) => None,
+        }
+    }
+
+    #[inline]
+    fn deadlines_mut(&mut self) -> Option<&mut Deadlines> {
+        self.keyed_mut()?.deadlines_mut()
+    }
+
     fn kind(&self) -> Kind {
         match &self.0 {
+            Form::Table(table) if table.entries().with_deadline() > 0 => Kind::Module,
             Form::Packed(_) => Kind::ZsetListpack,
             Form::Table(_) => Kind::Zset,
         }
@@ -69,6 +92,15 @@ impl Content for Zset {
     fn write(&self, to: &mut Encoder, out: &mut Vec<u8>) {
         if let Some(packed) = self.packed() {
             return to.listpack(out, packed.entries(), packed.len());
+        }
+        if let Form::Table(table) = &self.0
+            && self.kind() == Kind::Module
+        {
+            to.own_parts(out, Own::Zset, self.len() as u64);
+            for entry in table.walk(0..table.len(), true) {
+                write_timed(to, out, entry, table.entries().deadline_of(entry));
+            }
+            return to.own_end(out);
         }
         to.len(out, self.len() as u64);
         // As in Redis, the highest score comes first: the reader inserts each entry at the front.
@@ -83,18 +115,30 @@ impl Content for Zset {
     }
 
     fn begin_walk(&mut self, to: &mut Encoder, out: &mut Vec<u8>) {
-        to.len(out, self.len() as u64);
+        match self.kind() {
+            Kind::Module => to.own_parts(out, Own::Zset, self.len() as u64),
+            _ => to.len(out, self.len() as u64),
+        }
         self.keyed_mut().into_iter().for_each(Keyed::begin_walk);
     }
 
-    fn walk_on(&mut self, _: Kind, to: &mut Encoder, out: &mut Vec<u8>, full: usize) -> bool {
-        self.keyed_mut().is_none_or(|entries| {
-            entries.walk(|entry, _| {
+    fn walk_on(&mut self, kind: Kind, to: &mut Encoder, out: &mut Vec<u8>, full: usize) -> bool {
+        let Some(entries) = self.keyed_mut().filter(|entries| entries.is_walked()) else {
+            return true;
+        };
+        let ended = entries.walk(|entry, deadline| {
+            if kind == Kind::Module {
+                write_timed(to, out, entry, deadline);
+            } else {
                 to.element(out, Element::Bytes(entry.name()));
                 to.score(out, entry.score);
-                out.len() < full
-            })
-        })
+            }
+            out.len() < full
+        });
+        if ended && kind == Kind::Module {
+            to.own_end(out);
+        }
+        ended
     }
 
     fn end_walk(&mut self) {
@@ -109,9 +153,62 @@ impl Content for Zset {
             let mut entry = Digest::default();
             name.with_text(|text| entry.chain(text));
             entry.chain(&score_text);
+            let timed = name.with_text(|name| self.deadline(name)) != Some(NEVER);
+            if timed {
+                entry.add(b"!!zexpire!!");
+            }
             to.add(&entry.0);
         }
     }
+}
+
+impl Timed for Zset {
+    const WORDS: &'static Words = &SCORED;
+}
+
+impl Parts for Zset {
+    fn words(&self) -> &'static Words {
+        Self::WORDS
+    }
+
+    fn deadline(&self, name: &[u8]) -> Option<u64> {
+        match &self.0 {
+            Form::Packed(pairs) => pairs.score(name).map(|_| NEVER),
+            Form::Table(table) => table.deadline(name),
+        }
+    }
+
+    fn set_deadline(&mut self, name: &[u8], deadline: u64, limits: &Limits) {
+        self.become_timed(limits).set_deadline(name, deadline);
+    }
+
+    fn remove_part(&mut self, name: &[u8]) -> bool {
+        self.remove(name).is_some()
+    }
+
+    fn take_first(&mut self) -> Option<Text> {
+        match &mut self.0 {
+            Form::Packed(_) => None,
+            Form::Table(table) => table.take_first(),
+        }
+    }
+}
+
+/// Writes an entry as a part: its deadline, 0 for none, its score in eight bytes, and its name.
+fn write_timed(to: &mut Encoder, out: &mut Vec<u8>, entry: &Entry, deadline: u64) {
+    let mut part = Vec::with_capacity(entry.name().len() + 18);
+    write_deadline(&mut part, deadline);
+    part.extend_from_slice(&entry.score.to_le_bytes());
+    part.extend_from_slice(entry.name());
+    to.own_part(out, &part);
+}
+
+/// Reads what [`write_timed`] has written.
+fn read_timed(part: &[u8]) -> Option<(Text, f64, u64)> {
+    let mut from = Input(part);
+    let deadline = read_deadline(&mut from)?;
+    let (score, name) = from.0.split_first_chunk()?;
+    Some((Text::new(name), f64::from_le_bytes(*score), deadline))
 }
 
 impl Zset {
@@ -125,5 +222,17 @@ impl Zset {
             pairs.push((name.with_text(Text::new), score));
         }
         Self::from_pairs(pairs, *limits).ok_or(Unreadable::ELEMENTS)
+    }
+
+    /// Reads a sorted set in which members have deadlines. O(n log n), O(n) if they are in order.
+    pub(crate) fn read_timed<S: Source>(
+        mut parts: OwnParts<'_, S>,
+        limits: &Limits,
+    ) -> Read<Self, S> {
+        let mut timed = Vec::new();
+        while let Some(part) = parts.next()? {
+            timed.push(part.with_text(read_timed).ok_or(Unreadable::DEADLINE)?);
+        }
+        Self::from_timed(timed, limits).ok_or(Unreadable::ELEMENTS)
     }
 }
