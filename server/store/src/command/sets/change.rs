@@ -92,7 +92,7 @@ pub(super) fn smove(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Er
     if let Some(id) = target {
         cx.view::<Set>(to_place, id)?;
     }
-    let named = || std::iter::once(member.as_ref());
+    let named = || std::iter::once(member);
     let source = cx.expire_due_parts(from_place, source, from, named());
     let spot = match source {
         Some(id) => cx.view::<Set>(from_place, id)?.find(member),

@@ -86,11 +86,19 @@ struct Model {
 }
 
 impl Model {
-    /// Applies a step. Returns the command and its expected reply.
+    /// Applies a step. Returns the command and its expected reply, or `None` for a step that is not
+    /// a command with one expected reply.
     fn apply(&mut self, step: &Step) -> Option<(String, String)> {
+        let done = self
+            .apply_to_members(step)
+            .or_else(|| self.apply_to_keys(step));
+        self.keys.retain(|_, members| !members.is_empty());
+        done
+    }
+
+    fn apply_to_members(&mut self, step: &Step) -> Option<(String, String)> {
         let now = self.now;
-        let none = Members::new();
-        let done = match *step {
+        Some(match *step {
             Step::Add(t, k, m, score) => {
                 let members = self.keys.entry((t, k)).or_default();
                 let new = !members.contains_key(&m);
@@ -173,6 +181,13 @@ impl Model {
                 };
                 (format!("ZPOPMIN Z{k}"), reply)
             }
+            _ => return None,
+        })
+    }
+
+    fn apply_to_keys(&mut self, step: &Step) -> Option<(String, String)> {
+        let none = Members::new();
+        Some(match *step {
             Step::Move(a, b, m) => {
                 let from = self.keys.get(&(Kind::Set, a)).unwrap_or(&none);
                 let reply = match from.get(&m).copied() {
@@ -222,10 +237,8 @@ impl Model {
                     format!(":{}", u8::from(existed)),
                 )
             }
-            Step::PopRandom(..) | Step::Rebuild | Step::Jump(_) => return None,
-        };
-        self.keys.retain(|_, members| !members.is_empty());
-        Some(done)
+            _ => return None,
+        })
     }
 
     /// Removes the members that SPOP has returned.
