@@ -39,7 +39,7 @@ pub(super) fn timers(page: &mut Page<'_, '_>) {
     }
     let next = page.turn.next_deadline();
     let late = lateness(page.shared);
-    let help = "Deadlines of keys and of fields of hashes.";
+    let help = "Deadlines of keys, of fields and of members.";
     page.line("timers_pending", pending)
         .own("deadlines", "", help);
     page.line("timers_entries", entries);
