@@ -199,8 +199,8 @@ fn deadlines_of_members_survive_restarts() {
     }
 }
 
-/// A replica gets the deadlines in the full synchronization and in the stream, as absolute times. It
-/// expires nothing itself, and shows no due member.
+/// A replica gets the deadlines in the full synchronization and in the stream, as absolute times.
+/// It expires nothing itself, and shows no due member.
 #[test]
 fn a_replica_has_the_same_deadlines() {
     let server = Server::builder()

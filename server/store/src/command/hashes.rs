@@ -289,18 +289,6 @@ fn find_to_read<'k>(
         .map(|id| (place, id)))
 }
 
-/// Finds a hash to write, and expires the named fields that are due.
-#[inline]
-fn find_to_write<'k>(
-    cx: &mut Cx,
-    key: &[u8],
-    names: impl Iterator<Item = &'k [u8]>,
-) -> Result<(Place, Option<Id>), Error> {
-    let (place, found) = cx.seek_as::<Hash>(key)?;
-    let found = found.and_then(|id| cx.expire_due_parts(place, id, key, names));
-    Ok((place, found))
-}
-
 /// Returns the value of a field, unless the field is due.
 #[inline]
 fn value_of<'h>(hash: &'h Hash, name: &[u8], now: crate::time::Now) -> Option<Element<'h>> {

@@ -1,6 +1,6 @@
-//! Rows of the commands for the deadlines of members: SEXPIRE and its relatives for sets, as in Redis
-//! 8.12, and ZEXPIRE and its relatives, which Redis does not have, for sorted sets. The handlers are
-//! in `parts.rs`.
+//! Rows of the commands for the deadlines of members: SEXPIRE and its relatives for sets, as in
+//! Redis 8.12, and ZEXPIRE and its relatives, which Redis does not have, for sorted sets. The
+//! handlers are in `parts.rs`.
 
 use crate::command::parts::{expire, persist, ttl};
 use crate::command::timers::NOT_IN_REDIS;

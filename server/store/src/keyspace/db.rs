@@ -4,9 +4,9 @@
 //! Invariant: a record has a deadline if and only if exactly one entry in the wheel carries its
 //! stamp; that entry is filed at the deadline or earlier (a later deadline only rewrites the
 //! record). Every change of a deadline goes through [`Db::set_deadline`], every removal of a key
-//! through `Db::unlink`. Values with a *timeline* (times at which something in the value is due, such
-//! as the deadlines of hash fields) have timers in the same wheel; `timelines.rs` arms and disarms
-//! them.
+//! through `Db::unlink`. Values with a *timeline* (times at which something in the value is due,
+//! such as the deadlines of hash fields) have timers in the same wheel; `timelines.rs` arms and
+//! disarms them.
 
 mod evict;
 mod hashes;

@@ -1,5 +1,6 @@
 //! Timers of values in which something is due at certain times: hashes, sets and sorted sets whose
-//! elements have deadlines, streams and queues of jobs. They are on the wheel that expires the keys.
+//! elements have deadlines, streams and queues of jobs. They are on the wheel that expires the
+//! keys.
 //!
 //! Ground rules: the wheel has one live entry for each deadline. The top bit of an entry's index,
 //! [`OF_VALUE`], marks the entry of a timer in this file; without the bit the index is the index of

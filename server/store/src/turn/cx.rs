@@ -207,8 +207,8 @@ impl<'s> Cx<'_, 's> {
         value.as_str_mut().ok_or(Error::WrongType)
     }
 
-    /// Finds a key to read as a `K`, in the same way as [`Cx::read`]. The members of a set or sorted
-    /// set are all live (`parts.rs`).
+    /// Finds a key to read as a `K`, in the same way as [`Cx::read`]. The members of a set or
+    /// sorted set are all live (`parts.rs`).
     ///
     /// # Errors
     /// [`Error::WrongType`] if the value has another type.
@@ -217,9 +217,12 @@ impl<'s> Cx<'_, 's> {
         let (place, Some(id)) = self.seek_to_read(key) else {
             return Ok(None);
         };
-        self.view::<K>(place, id)?;
-        let live = self.live(place, id, key);
-        Ok(live.and_then(|live| K::of(self.turn.live_value(place, live))))
+        if self.has_due_members(place, id) {
+            self.view::<K>(place, id)?;
+            let live = self.turn.live(place, id, key);
+            return Ok(live.and_then(|live| K::of(self.turn.live_value(place, live))));
+        }
+        self.view(place, id).map(Some)
     }
 
     /// Same as [`Cx::read_as`], for a command that reads only these members of a set or sorted set.
@@ -242,8 +245,8 @@ impl<'s> Cx<'_, 's> {
     }
 
     /// Finds keys to read, one after the other, in the same way as [`Cx::read`], and returns all
-    /// values at once; `None` for keys that do not exist. The members of a set or sorted set are all
-    /// live.
+    /// values at once; `None` for keys that do not exist. The members of a set or sorted set are
+    /// all live.
     ///
     /// # Errors
     /// [`Error::WrongType`] at the first value that `fits` refuses; the keys after it are not read.
@@ -301,8 +304,17 @@ impl<'s> Cx<'_, 's> {
         key: &[u8],
         names: impl Iterator<Item = &'k [u8]>,
     ) -> Result<(Place, Option<Id>), Error> {
-        let (place, found) = self.seek_typed::<K>(key)?;
-        let found = found.and_then(|id| self.expire_due_parts(place, id, key, names));
+        let (place, found) = self.seek_to_write(key);
+        let Some(id) = found else {
+            return Ok((place, None));
+        };
+        let now = self.turn.now;
+        let value = &self.db_at(place).get(id).value;
+        K::of(value).ok_or(Error::WrongType)?;
+        let found = match now.is_due(value.next_deadline()) {
+            true => self.expire_due_parts(place, id, key, names),
+            false => Some(id),
+        };
         Ok((place, found))
     }
 

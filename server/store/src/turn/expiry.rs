@@ -1,5 +1,5 @@
-//! Expiry of keys, from the wheel to the event. `parts.rs`, `streams.rs` and `jobs.rs` process what is
-//! due in hashes, sets and sorted sets, in streams, and in queues of jobs.
+//! Expiry of keys, from the wheel to the event. `parts.rs`, `streams.rs` and `jobs.rs` process what
+//! is due in hashes, sets and sorted sets, in streams, and in queues of jobs.
 //!
 //! The wheel returns due keys and values ([`Turn::expire`], [`Turn::advance`]), or a command looks
 //! up a due key first ([`Turn::expire_touched`]). In both cases the key is removed, reported to the
@@ -27,10 +27,10 @@ const SLICE: usize = 64;
 pub(super) type Name = SmallVec<[u8; 32]>;
 
 impl Turn<'_> {
-    /// Expires everything that is due in shard `number`, in deadline order within each database, with
-    /// at most `budget` steps of work. Returns true if nothing due is left. The databases alternate
-    /// after `SLICE` steps, so that a million keys in one database do not delay a few keys in
-    /// another. O(budget + databases).
+    /// Expires everything that is due in shard `number`, in deadline order within each database,
+    /// with at most `budget` steps of work. Returns true if nothing due is left. The databases
+    /// alternate after `SLICE` steps, so that a million keys in one database do not delay a few
+    /// keys in another. O(budget + databases).
     ///
     /// Stops when timers are due: the caller takes them by [`Turn::take_due_timers`], fires them
     /// and calls again.

@@ -132,8 +132,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Expires due elements that a command has named, unless the turn is frozen. Returns true if the
-    /// collection has become empty and was removed.
+    /// Expires due elements that a command has named, unless the turn is frozen. Returns true if
+    /// the collection has become empty and was removed.
     #[cold]
     pub(crate) fn expire_named<'k>(
         &mut self,

@@ -342,8 +342,8 @@ impl<E: Element> Keyed<E> {
         self.walk = None;
     }
 
-    /// Continues the walk: visits elements and their deadlines until `visit` returns false, or until
-    /// the step has visited [`STEP_PLACES`] places. Returns true at the end of the walk.
+    /// Continues the walk: visits elements and their deadlines until `visit` returns false, or
+    /// until the step has visited [`STEP_PLACES`] places. Returns true at the end of the walk.
     pub(crate) fn walk(&mut self, mut visit: impl FnMut(&E, u64) -> bool) -> bool {
         let Some(walk) = &mut self.walk else {
             return true;

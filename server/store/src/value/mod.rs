@@ -200,7 +200,19 @@ impl Value {
     /// O(1).
     #[inline]
     pub(crate) fn next_deadline(&self) -> u64 {
-        content!(self, content => content.deadlines()).map_or(NEVER, Deadlines::next)
+        self.deadlines().map_or(NEVER, Deadlines::next)
+    }
+
+    /// See [`Content::deadlines`].
+    #[inline]
+    pub(crate) fn deadlines(&self) -> Option<&Deadlines> {
+        // All other types have none, and most look-ups find a string.
+        match self {
+            Self::Hash(hash) => hash.deadlines(),
+            Self::Set(set) => set.deadlines(),
+            Self::Zset(zset) => zset.deadlines(),
+            _ => None,
+        }
     }
 
     /// Returns the facts about the type.

@@ -15,8 +15,8 @@ pub trait Parts: Content {
     /// Returns the words of the type's commands and events.
     fn words(&self) -> &'static Words;
 
-    /// Returns the deadline of an element, even if it has passed; `u64::MAX` if it has none. Returns
-    /// `None` if there is no such element.
+    /// Returns the deadline of an element, even if it has passed; `u64::MAX` if it has none.
+    /// Returns `None` if there is no such element.
     fn deadline(&self, name: &[u8]) -> Option<u64>;
 
     /// Sets the deadline of an existing element, or removes it for `NEVER`. The first deadline of a
@@ -26,8 +26,8 @@ pub trait Parts: Content {
     /// Removes an element. Returns whether it existed. O(1) amortised, O(log n) in a sorted set.
     fn remove_part(&mut self, name: &[u8]) -> bool;
 
-    /// Removes the element with the earliest deadline. Returns its name, or `None` if no element has
-    /// a deadline. O(log deadlines), O(log n) in a sorted set.
+    /// Removes the element with the earliest deadline. Returns its name, or `None` if no element
+    /// has a deadline. O(log deadlines), O(log n) in a sorted set.
     fn take_first(&mut self) -> Option<Text>;
 }
 

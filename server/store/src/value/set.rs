@@ -1,12 +1,12 @@
 //! The value type `set` in Redis's three forms: sorted integers, a listpack, a table.
 //!
 //! A set converts to a larger form under the same conditions as in Redis 7.2. It does not convert
-//! back, except by [`Set::become_ints`] and [`Set::take_some`]. A set in which a member has, or had, a
-//! [deadline](super::deadlines) is a table, however small. A member whose deadline has passed stays
-//! until the set's timer or a command removes it (`turn/parts.rs`). To add or remove a member, look it
-//! up ([`Set::vacancy`], [`Set::find`]) and pass the result to [`Set::insert_at`] or
-//! [`Set::remove_at`]. So a command looks a member up once, and needs no mutable set if it changes
-//! nothing.
+//! back, except by [`Set::become_ints`] and [`Set::take_some`]. A set in which a member has, or
+//! had, a [deadline](super::deadlines) is a table, however small. A member whose deadline has
+//! passed stays until the set's timer or a command removes it (`turn/parts.rs`). To add or remove a
+//! member, look it up ([`Set::vacancy`], [`Set::find`]) and pass the result to [`Set::insert_at`]
+//! or [`Set::remove_at`]. So a command looks a member up once, and needs no mutable set if it
+//! changes nothing.
 
 mod content;
 mod ints;

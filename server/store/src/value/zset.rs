@@ -300,8 +300,8 @@ impl Zset {
         table
     }
 
-    /// Creates a sorted set of names, scores and deadlines. Returns `None` for a duplicate name or a
-    /// NaN score. O(n log n), O(n) if the pairs are in ascending or descending order.
+    /// Creates a sorted set of names, scores and deadlines. Returns `None` for a duplicate name or
+    /// a NaN score. O(n log n), O(n) if the pairs are in ascending or descending order.
     pub(crate) fn from_timed(timed: Vec<(Text, f64, u64)>, limits: &Limits) -> Option<Self> {
         if timed.iter().any(|(_, score, _)| score.is_nan()) {
             return None;

@@ -6,7 +6,7 @@
 use punctual_resp::{Args, Reply};
 use smallvec::SmallVec;
 
-use super::{find_to_read, find_to_write};
+use super::find_to_read;
 use crate::arguments::{Pairs, TimeUnit, int, is};
 use crate::command::parts::{deadline, deadline_effect, names, names_effect, remove_effect};
 use crate::command::replies::reply_element;
@@ -136,7 +136,7 @@ pub(super) fn hgetdel(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), 
     let key = &args[1];
     cx.seek_as::<Hash>(key)?;
     let names = names(args.skip(2), &FIELDS, FIELDS.not_positive)?;
-    let (place, found) = find_to_write(cx, key, names.iter())?;
+    let (place, found) = cx.seek_named::<Hash>(key, names.iter())?;
     reply.array(names.len());
     let Some(id) = found else {
         names.iter().for_each(|_| reply.null());
@@ -206,7 +206,7 @@ pub(super) fn hsetex(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
     let options = Options::parse(cx, args, "hsetex")?;
     let pairs = Pairs(options.fields(args, 2, "hsetex")?);
     let names = || pairs.clone().map(|(name, _)| name);
-    let (place, found) = find_to_write(cx, key, names())?;
+    let (place, found) = cx.seek_named::<Hash>(key, names())?;
     let hash = match found {
         Some(id) => Some(cx.view::<Hash>(place, id)?),
         None => None,

@@ -1,5 +1,5 @@
-//! ZADD and ZINCRBY. Both leave the deadline of a member that the sorted set has, as SADD and HINCRBY
-//! do.
+//! ZADD and ZINCRBY. Both leave the deadline of a member that the sorted set has, as SADD and
+//! HINCRBY do.
 
 use punctual_resp::{Args, Reply};
 use smallvec::SmallVec;

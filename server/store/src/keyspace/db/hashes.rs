@@ -6,6 +6,7 @@ use crate::Error;
 use crate::keyspace::records::Id;
 use crate::limits::Limits;
 use crate::value::Kind;
+use crate::value::content::Content as _;
 use crate::value::hash::Hash;
 use crate::value::parts::Parts as _;
 
@@ -36,7 +37,9 @@ impl Db {
         for (name, value) in pairs {
             created += usize::from(hash.set(name, value, false, limits));
         }
-        self.rearm(id);
+        if hash.deadlines().is_some() {
+            self.rearm(id);
+        }
         created
     }
 
@@ -63,8 +66,8 @@ impl Db {
         removed
     }
 
-    /// Sets the deadline of an existing field, or removes it for `NEVER`. O(log deadlines). The first
-    /// deadline of a small hash makes it a table.
+    /// Sets the deadline of an existing field, or removes it for `NEVER`. O(log deadlines). The
+    /// first deadline of a small hash makes it a table.
     pub(crate) fn set_field_deadline(
         &mut self,
         id: Id,

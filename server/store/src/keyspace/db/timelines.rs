@@ -3,10 +3,10 @@
 //! such value has at most one timer.
 //!
 //! Invariant: a value whose next deadline is known has a timer in `values` that is armed at that
-//! deadline or earlier. A change that makes the next deadline earlier (an element gets a deadline, an
-//! entry or job is added or delivered, a setting changes) must call [`Db::rearm`]. A change that
-//! makes it later (an element, entry or job is removed) need not: the timer then fires early, nothing
-//! is due, and expiry arms the timer again.
+//! deadline or earlier. A change that makes the next deadline earlier (an element gets a deadline,
+//! an entry or job is added or delivered, a setting changes) must call [`Db::rearm`]. A change that
+//! makes it later (an element, entry or job is removed) need not: the timer then fires early,
+//! nothing is due, and expiry arms the timer again.
 
 use super::Db;
 use crate::keyspace::records::{Id, Record};
@@ -32,9 +32,17 @@ impl Parts {
         }
     }
 
+    /// Counts the deadlines that the elements of a collection have got or lost.
+    fn renew(&mut self, value: &mut Value) {
+        if let Some(deadlines) = value.content_mut().deadlines_mut() {
+            let (before, now) = (deadlines.count(), deadlines.len());
+            self.change(value, before, now);
+        }
+    }
+
     /// Counts the deadlines of a value no longer.
     fn forget(&mut self, value: &Value) {
-        let counted = value.content().deadlines().map_or(0, Deadlines::counted);
+        let counted = value.deadlines().map_or(0, Deadlines::counted);
         self.change(value, counted, 0);
     }
 }
@@ -46,24 +54,19 @@ impl Db {
         Stream::of_mut(&mut self.records.get_mut(id)?.value)
     }
 
-    /// Arms the timer of a value at its next deadline, or disarms it without one. O(1) for a hash, a
-    /// set, a sorted set and a stream without settings, O(groups · log pending) for a stream with
+    /// Arms the timer of a value at its next deadline, or disarms it without one. O(1) for a hash,
+    /// a set, a sorted set and a stream without settings, O(groups · log pending) for a stream with
     /// settings, O(log jobs) for a queue.
     #[inline]
     pub(crate) fn rearm(&mut self, id: Id) {
-        let value = self.records.get_mut(id).map(|record| &mut record.value);
-        if let Some((timer, deadline)) = value.and_then(Value::timeline) {
-            self.count_parts(id);
+        let Some(record) = self.records.get_mut(id) else {
+            return;
+        };
+        if let Some((timer, deadline)) = record.value.timeline() {
+            if record.value.deadlines().is_some() {
+                self.parts.renew(&mut record.value);
+            }
             self.set_timeline(id, timer, deadline);
-        }
-    }
-
-    /// Counts the deadlines that the elements of a collection have got or lost.
-    fn count_parts(&mut self, id: Id) {
-        let record = self.records.get_mut(id).expect("the caller looked it up");
-        if let Some(deadlines) = record.value.content_mut().deadlines_mut() {
-            let (before, now) = (deadlines.count(), deadlines.len());
-            self.parts.change(&record.value, before, now);
         }
     }
 

@@ -1,5 +1,5 @@
-//! Commands see only live members: due members that the wheel has not expired yet, and a frozen turn,
-//! in which nothing expires.
+//! Commands see only live members: due members that the wheel has not expired yet, and a frozen
+//! turn, in which nothing expires.
 
 use std::collections::BTreeSet;
 
