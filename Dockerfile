@@ -1,7 +1,7 @@
 # Builds the server and puts it alone into a small image:
 #   docker build -t punctual .
 #   docker run --rm -p 127.0.0.1:6379:6379 -v punctual:/data punctual --requirepass secret
-# The server runs as a user without rights and writes only to /data.
+# The server runs as an unprivileged user and writes only to /data.
 FROM rust:1-bookworm AS build
 WORKDIR /source
 COPY . .

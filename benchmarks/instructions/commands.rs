@@ -1,5 +1,6 @@
 //! Instructions of commands on the keyspace, counted under Valgrind. Each command is measured
-//! without a log of changes and with one. (`instructions.rs` counts the queues' instructions.)
+//! without and with the log of changes, which the append-only file and replicas read.
+//! (`instructions.rs` counts the queues' instructions.)
 #![allow(missing_docs)] // the macros generate items without docs
 
 use gungraun::Callgrind;
@@ -9,7 +10,8 @@ use punctual_store::events::{Classes, Silent};
 use punctual_store::{Command, Now, Store, StoreOptions, Turn, command};
 use std::hint::black_box;
 
-/// Number of commands in each benchmark. All commands use one key.
+/// Number of commands in each benchmark, or of jobs in the benchmark `job`, which runs three
+/// commands for each job. All commands use one key.
 const OPS: usize = 1_000;
 
 /// Seed of the keyspaces. Hashes, and so the counts, are the same in each run.
@@ -45,7 +47,8 @@ fn run(store: &Store, mut pipeline: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Returns a keyspace in which the command has already run, and a pipeline with [`OPS`] of it.
+/// Returns a keyspace in which the command has already run, and a pipeline with [`OPS`] copies of
+/// the command.
 fn stage(line: &str, logged: bool) -> Stage {
     let store = Store::new(StoreOptions {
         shards: 1,

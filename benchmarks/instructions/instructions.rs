@@ -19,7 +19,7 @@ const SECOND: u64 = 1_000 * MILLISECOND;
 /// The input of a benchmark. It is created before the count begins, and dropped after the count has
 /// ended.
 struct Stage<Q> {
-    /// Equal queues: one queue, or several if the operations would remove all timers of one.
+    /// One queue; or several queues of the same size, if [`OPS`] operations are too many for one.
     queues: Vec<Queue<Q>>,
     /// Timeouts from 1 ms to 1 s, generated in advance.
     timeouts: Vec<u64>,
@@ -184,7 +184,8 @@ benchmark! {
 }
 
 benchmark! {
-    // The first timer is cancelled, another is armed, and the next deadline is queried each time.
+    // A timer that is due first is armed and then cancelled. The next deadline is queried after
+    // each of these operations.
     next_deadline_of_a_new_first(steady, stage) {
         let Queue { queue, .. } = &mut stage.queues[0];
         for &timeout in &stage.timeouts {

@@ -1,7 +1,7 @@
 //! Instructions of `Timeouts`, a queue of `Instant`s. The bare wheel runs the same operations with
 //! ticks that were converted in advance, so the difference is the cost of instants.
 //!
-//! `make instructions` runs this; `instructions.rs` explains it.
+//! `make instructions` runs this; `instructions.rs` explains the method.
 #![allow(missing_docs)] // the macros generate items without docs
 
 use gungraun::Callgrind;
@@ -179,8 +179,8 @@ benchmark! {
 }
 
 benchmark! {
-    // A turn of a QUIC server: a packet re-arms a timer, due timers are taken, and the next time is
-    // asked.
+    // An iteration of a QUIC server: a packet re-arms a timer, due timers are taken, and the next
+    // time is queried.
     turn(stage) {
         let timers = stage.keys.len();
         for (at, &(now, time)) in stage.turns.iter().enumerate() {

@@ -1,5 +1,6 @@
 //! Bars and verdicts. A *bar* is a limit for a figure that is set before the measurement; a verdict
-//! says whether a measurement meets its bar.
+//! says whether a measurement meets its bar. The *contenders* are the servers, or the timer queues,
+//! that a benchmark compares.
 
 use std::fmt;
 
@@ -21,8 +22,8 @@ pub enum Bar {
 }
 
 impl Bar {
-    /// Returns the ratio, of several to different contenders, for which this bar is the hardest to
-    /// meet: the one to the best contender.
+    /// Given the ratios to several contenders, returns the ratio to the best contender: the least
+    /// ratio for a minimum, the greatest ratio for a maximum.
     pub fn hardest(self, ratios: &[Spread]) -> Option<Spread> {
         let by_median = |a: &&Spread, b: &&Spread| a.median.total_cmp(&b.median);
         match self {

@@ -26,7 +26,8 @@ const POLL: Duration = Duration::from_millis(20);
 /// Bytes of a MiB.
 pub(crate) const MIB: f64 = 1_048_576.0;
 
-/// Measures an operation on a server with `keys` keys, with SETs meanwhile if `writes` is true.
+/// Measures an operation on a server with `keys` keys. Sends SETs during the operation if `writes`
+/// is true.
 ///
 /// Calls `start` to begin the operation, and polls `ended` until it returns true.
 pub(crate) fn stall(
@@ -116,8 +117,8 @@ pub(crate) fn operation(server: &Server, keys: u64, of: Operation) -> Result<Fig
     Ok(figures)
 }
 
-/// Runs `bench snapshot` and prints the report: measures BGSAVE, and then starts of each server
-/// with the file that the reference server has written.
+/// Runs `bench snapshot` and prints the report. Measures BGSAVE on each server, and then how long
+/// each server takes to load the snapshot that the last server other than Punctual has written.
 pub(crate) fn snapshot(common: &Common, programs: &[Program], report: &mut Report) -> Result<()> {
     let keys = common.keys(500_000, 5_000_000);
     let title = format!(

@@ -1,4 +1,4 @@
-//! Cleanup at the end of a run, also after an error or a signal: kills the started servers.
+//! Cleanup at the end of a run, also after an error or a signal: kills the started processes.
 //!
 //! A [`Guard`] runs its action once: when it is dropped, or when the process receives SIGINT,
 //! SIGTERM or SIGHUP.

@@ -349,7 +349,7 @@ mod tests {
         let mut event = |index, now_ms: u64| {
             let bytes = message_of(&hashes, &due_name(1_000, index));
             received.messages(&bytes, now_ms * 1000).unwrap();
-            // Missing, early and repeated ones.
+            // Number of received events; number of missing, early and repeated events.
             (received.late.count(), received.late.wrong())
         };
         assert_eq!(event(0, 1_001), (1, 3.0));

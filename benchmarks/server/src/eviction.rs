@@ -33,7 +33,7 @@ const EPOCH_MS: u64 = 1_000_000_000_000;
 /// Delay until the server sleeps and the kernel has updated its CPU time.
 const SETTLE: Duration = Duration::from_millis(20);
 /// Interval at which the used memory is read.
-const LOOK: Duration = Duration::from_millis(3);
+const POLL: Duration = Duration::from_millis(3);
 /// Number of connections that send the SETs whose CPU is measured. With few connections, a server
 /// would mostly use CPU time for waking up.
 const WRITERS: u32 = 50;
@@ -135,7 +135,7 @@ fn once(server: &Server, keys: u64, requests: u64, volatile: bool) -> Result<Fig
             let mut greatest = 0;
             while !writing.is_finished() {
                 greatest = greatest.max(client.info_number("memory", "used_memory")?);
-                std::thread::sleep(LOOK);
+                std::thread::sleep(POLL);
             }
             let written = writing
                 .join()

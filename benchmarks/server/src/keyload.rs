@@ -78,9 +78,9 @@ const PROBES: u64 = 20_000;
 /// Loads keys with deadlines, and checks that loading ends before the first deadline. Calls
 /// `encode` with the first deadline in Unix milliseconds and an index for each key.
 ///
-/// The time until the first deadline is two seconds plus twice the expected time for loading. A
-/// trial with keys that take `1 / weight` of the time gives this expectation. Returns the first
-/// deadline.
+/// The time until the first deadline is two seconds plus twice the expected time for loading. The
+/// function first loads [`PROBES`] keys to measure the time for one key, and expects each of the
+/// `count` entries to take `weight` times as long. Returns the first deadline.
 pub(crate) fn load_due(
     client: &mut Client,
     count: u64,

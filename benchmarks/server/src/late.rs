@@ -14,8 +14,8 @@ const PERCENTILES: [(&str, f64); 5] = [
     ("max", 100.0),
 ];
 
-/// Creates a histogram with three significant digits, from 1 ns to a day in nanoseconds. It also
-/// holds microseconds.
+/// Creates a histogram with three significant digits. The caller chooses the unit. The range is
+/// from 1 to the number of nanoseconds in a day.
 pub(crate) fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 86_400_000_000_000, 3).expect("the bounds are in order")
 }
@@ -85,13 +85,13 @@ impl Late {
     /// Returns points: a lateness in ms, and the percentage of the expected events that arrived
     /// within it.
     pub(crate) fn distribution(&self) -> Vec<Point> {
-        let mut come = 0;
+        let mut arrived = 0;
         let steps = self.micros.iter_recorded();
         steps
             .map(|step| {
-                come += step.count_since_last_iteration();
+                arrived += step.count_since_last_iteration();
                 let late = step.value_iterated_to() as f64 / 1e3;
-                (late, 100.0 * come as f64 / self.expected as f64)
+                (late, 100.0 * arrived as f64 / self.expected as f64)
             })
             .collect()
     }

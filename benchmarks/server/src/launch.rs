@@ -15,7 +15,8 @@ use crate::error::{Error, Result};
 use crate::options::{Kind, Target};
 use crate::process::CpuTime;
 
-/// The setting with which servers publish `expired` events of keys and fields, and `timer` events.
+/// The setting with which servers publish `expired` events of keys, `hexpired` events of fields,
+/// and `timer` events.
 pub(crate) const EVENTS: (&str, &str) = ("notify-keyspace-events", "Exhg");
 
 /// A program that can be started as a server, as often as needed.
@@ -91,7 +92,8 @@ pub(crate) fn programs(target: &Target, notes: &mut Vec<String>) -> Result<Vec<P
     Ok(found)
 }
 
-/// Returns the path of a program of `scripts/setup peers`, in the folder of builds.
+/// Returns the paths at which `scripts/setup peers` may have put a program, in the folder of
+/// builds.
 fn peer_paths(name: &str) -> Vec<PathBuf> {
     let own = std::env::current_exe().ok();
     let builds = own.iter().flat_map(|own| own.ancestors().skip(2).take(2));
@@ -100,7 +102,7 @@ fn peer_paths(name: &str) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Returns jemalloc's library, if it is installed. Valkey is started with it.
+/// Returns the path of jemalloc's library, if it is installed. Valkey then uses this allocator.
 fn jemalloc() -> Option<PathBuf> {
     let folders = [
         "/usr/lib/x86_64-linux-gnu",
@@ -177,7 +179,7 @@ fn pid(id: u32) -> Pid {
 }
 
 impl Server {
-    /// Returns a file in the server's directory.
+    /// Returns the path of a file in the server's directory.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.process.path(name)
     }

@@ -9,14 +9,14 @@
 //! - **Cost is the server's own CPU time**, read from `/proc`. Requests per second mostly depend on
 //!   the load generator, which shares the machine with the server.
 //! - **A busy machine gets no verdict.** A thread sleeps for a millisecond again and again during
-//!   the run. If its sleeps end late, rows of durations and CPU times have the verdict `BUSY`
-//!   instead of `PASS` or `MISS`.
+//!   the run. If its sleeps end late, rows of durations, CPU times and rates have the verdict
+//!   `BUSY` instead of `PASS` or `MISS`.
 //! - **No stored results.** Every printed result was measured in the same run.
 //! - **Servers are started for the run**, in temporary directories, and stopped at its end.
 //!
 //! The module `sheet` is common to all benchmarks: rounds, medians, ratios, bars (limits of
 //! figures) and verdicts. The module of a benchmark starts servers, has a function that measures
-//! one of them once, and lists the bars.
+//! one server once, and lists the bars.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 

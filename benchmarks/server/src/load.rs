@@ -341,7 +341,7 @@ impl Connection {
         }
     }
 
-    /// Counts complete replies, and keeps the bytes of an incomplete one.
+    /// Counts complete replies, and keeps the bytes of an incomplete reply.
     fn count_replies(
         &mut self,
         received: &[u8],
@@ -457,7 +457,7 @@ mod tests {
         // 15 whole batches of 7.
         assert_eq!((outcome.requests, outcome.errors), (105, 0));
         assert_eq!(outcome.latency.len(), 15);
-        // Stopped at once, it has sent nothing, or whole batches.
+        // A load that is stopped at once has sent nothing or whole batches.
         let ((), stopped) = generator.run_while(&load, || Ok(())).unwrap();
         assert_eq!(stopped.requests % 7, 0);
     }

@@ -39,8 +39,8 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
-    /// Lateness of expiry: keys with different deadlines over --seconds, or with the same one
-    /// (--storm)
+    /// Lateness of expiry: keys with different deadlines over --seconds, or with the same
+    /// deadline (--storm)
     Expiry(ExpiryOptions),
     /// Lateness of timeouts of clients (--keys) that wait in BLPOP, from one second to --seconds
     Blocking(Common),
@@ -92,7 +92,7 @@ impl Bench {
 pub(crate) enum Kind {
     /// The program `punctual` beside this program, or on the PATH.
     Punctual,
-    /// The program `redis-server` on the PATH, or the one of --redis.
+    /// The program `redis-server` on the PATH, or the program of --redis.
     Redis7,
     /// The redis-server of `scripts/setup peers`.
     Redis8,
@@ -108,7 +108,7 @@ pub(crate) struct Target {
     /// installed; with --redis only that program]
     #[arg(long, value_name = "NAMES", value_enum, value_delimiter = ',')]
     beside: Vec<Kind>,
-    /// Servers to measure, instead of punctual and those of --beside
+    /// Servers to measure, instead of punctual and the servers of --beside
     #[arg(
         long,
         value_name = "NAMES",
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_parts_are_told() {
+    fn unknown_parts_are_refused() {
         let cli = Cli::try_parse_from(["b", "streams", "--tests", "lease"]).unwrap();
         let parts = |known| cli.command.common().parts(known);
         assert_eq!(parts(&["groups", "lease"]).unwrap(), ["lease"]);

@@ -87,7 +87,7 @@ pub(crate) fn lateness(path: &Path, title: &str, foot: &str, curves: &[Curve]) -
     })?)
 }
 
-/// Drops points within a pixel of the previous one.
+/// Drops points within a pixel of the previous point.
 fn thinned(points: &[Point], left: f64) -> Vec<Point> {
     let mut kept: Vec<Point> = Vec::new();
     for (at, &(x, y)) in points.iter().enumerate() {

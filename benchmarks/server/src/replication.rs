@@ -1,8 +1,7 @@
 //! `bench replication`: pairs of a primary and a replica.
 //!
 //! The servers of a pair run at the same time; pairs are measured one after the other. Primaries
-//! begin a full sync at once (`repl-diskless-sync-delay 0`); other settings have the programs'
-//! defaults.
+//! begin a full sync at once (`repl-diskless-sync-delay 0`), and all servers publish events.
 
 use std::time::{Duration, Instant};
 
@@ -202,7 +201,8 @@ fn apply(common: &Common, programs: &[Program], report: &mut Report) -> Result<(
 /// removes an expired key when it receives the primary's DEL.
 fn expiry(common: &Common, programs: &[Program], report: &mut Report) -> Result<()> {
     let (keys, spread) = (common.keys(50_000, 1_000_000), common.seconds(4, 45));
-    // With a redis-server as the primary, keys expire late on every replica.
+    // Leaves out pairs of another server as the primary and Punctual as the replica: the primary
+    // sends its DELs late, so keys expire late on every replica.
     let (pairs, mut columns) = pairs(programs, |from, to| from.ours || !to.ours);
     for (column, [_, to]) in columns.iter_mut().zip(&pairs) {
         // A pair with another server than Punctual as the replica has no bar.

@@ -55,7 +55,7 @@ const CPU_RATIOS: [RatioBars; 7] = [
 ];
 
 /// Commands on many keys. With several event loops, their CPU time per command is at most
-/// [`SPREAD_RATIO`] of the CPU time with one loop.
+/// [`SPREAD_RATIO`] times the CPU time with one loop.
 const SPREAD_TESTS: [&str; 7] = [
     "set",
     "get",
@@ -66,8 +66,8 @@ const SPREAD_TESTS: [&str; 7] = [
     "mixed",
 ];
 const SPREAD_RATIO: f64 = 1.15;
-/// Commands on one key, or on keys with frequencies by Zipf's law. Their limit is
-/// [`CONTENDED_RATIO`].
+/// Commands on one key, or on keys with frequencies by Zipf's law. For these commands, the maximum
+/// ratio is [`CONTENDED_RATIO`].
 const CONTENDED_TESTS: [&str; 8] = [
     "set_one",
     "get_one",
@@ -316,7 +316,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_the_bar_names_is_judged() {
+    fn only_listed_commands_and_depths_have_bars() {
         let bound = |bars: Vec<(&str, Bar)>| bars.first().map(|(_, bar)| bar.to_string());
         let ratio = |test, pipeline| bound(bars_of(test, pipeline));
         assert_eq!(ratio("get", 64).as_deref(), Some("<= 0.55 x"));

@@ -1,4 +1,6 @@
-//! The common part of all benchmarks: rounds, medians and ratios, bars and verdicts.
+//! The common part of all benchmarks: rounds, medians and ratios, bars (limits for figures) and
+//! verdicts. In a *round*, each column is measured once. A *case* is one workload, such as
+//! `SET P=16`.
 //!
 //! A benchmark has a list of columns (usually servers), a function that measures one column once,
 //! and bars. The function returns figures by name. The unit at the end of a name (`GET p99, ms`)
@@ -56,8 +58,8 @@ pub(crate) struct Column {
     pub(crate) product: String,
     /// True if the bars apply to the column.
     pub(crate) ours: bool,
-    /// The columns to which ratios are computed. A bar of ratios must hold against each of them,
-    /// and so against the best.
+    /// The columns by whose figures this column's figures are divided. A bar of ratios must hold
+    /// for each of these columns, and so for the best.
     pub(crate) bases: Vec<usize>,
 }
 
@@ -164,7 +166,7 @@ impl Sheet {
         }
         let mut names: Vec<&str> = Vec::new();
         let measured = runs.iter().flatten().flat_map(Figures::names);
-        // A bar without a figure is a row too, with the verdict MISS.
+        // A bar whose figure was not measured gets a row too.
         for name in measured.chain(bars.iter().map(|(name, _)| *name)) {
             if !names.contains(&name) {
                 names.push(name);

@@ -8,9 +8,9 @@
 //! delivery minus the server's time and minus the lease.
 //!
 //! `retention`: the entries reach their maximum age over some seconds after the end of loading. The
-//! server removes them in the order of their IDs, and INFO has their number. Lateness is the time
-//! of the first INFO that counts an entry as removed, minus the time at which it reached the
-//! maximum age.
+//! server removes them in the order of their IDs, and INFO has the number of removed entries.
+//! Lateness is the time of the first INFO that counts an entry as removed, minus the time at which
+//! it reached the maximum age.
 //!
 //! `groups`: the CPU time of XREADGROUP and XACK, and the memory of pending entries.
 
@@ -230,7 +230,7 @@ fn retention(server: &Server, count: u64, spread: Duration) -> Result<Figures> {
     client.expect(&["DEL", "pb:aging"])?;
     client.expect(&["XGROUP", "CREATE", "pb:aging", "g", "0", "MKSTREAM"])?;
     client.expect(&["XRETAIN", "pb:aging", "MAXAGE", &AGE_MS.to_string()])?;
-    let before = left(&mut client)?;
+    let before = removed_entries(&mut client)?;
     let first_ms = keyload::load_due(&mut client, count, 1, "XADD", |first_ms, index, out| {
         let id = format!("{}-{index}", first_ms + index * spread_ms / count - AGE_MS);
         encode_command(out, &["XADD", "pb:aging", &id, "f", "value"]);
@@ -239,7 +239,7 @@ fn retention(server: &Server, count: u64, spread: Duration) -> Result<Figures> {
     let (mut late, give_up_us) = (Late::new(count), due_us(count) + TIME_LIMIT_US);
     sleep_until(first_ms * 1000 - 20_000);
     while late.count() < count && unix_micros() < give_up_us {
-        let gone = left(&mut client)? - before;
+        let gone = removed_entries(&mut client)? - before;
         let now_us = unix_micros();
         for index in late.count()..gone {
             late.record(now_us, due_us(index));
@@ -252,7 +252,7 @@ fn retention(server: &Server, count: u64, spread: Duration) -> Result<Figures> {
 }
 
 /// Returns the number of entries that retention has removed since the server started.
-fn left(client: &mut Client) -> Result<u64> {
+fn removed_entries(client: &mut Client) -> Result<u64> {
     client.info_number("stats", "stream_entries_retained_out")
 }
 

@@ -30,6 +30,8 @@ use crate::table::thousands;
 
 /// Number of connections that send GETs.
 const CLIENTS: usize = 50;
+/// Pipeline depths of the GETs, each with the name of its figure, and the limit for the ratio of
+/// Punctual's CPU time to another server's.
 const CPU_RATIOS: [(u64, &str, f64); 2] = [(1, "GET, P=1, µs", 0.9), (16, "GET, P=16, µs", 0.8)];
 /// Number of new connections per second.
 const RATE: u64 = 1_000;

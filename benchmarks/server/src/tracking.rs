@@ -207,11 +207,11 @@ fn read_keys(
     let mut random = ChaCha8Rng::seed_from_u64(7);
     let mut events = Events::with_capacity(1024);
     let (mut invalidations, mut reads) = (0, 0);
-    let mut heard = Instant::now();
+    let mut last_message = Instant::now();
     loop {
         let over = progress.done.load(Ordering::Acquire);
         let read_all = case == Case::Own || reads == progress.written.load(Ordering::Acquire);
-        if over && read_all && heard.elapsed() > SETTLE {
+        if over && read_all && last_message.elapsed() > SETTLE {
             return Ok((invalidations, reads));
         }
         match poll.poll(&mut events, Some(STEP)) {
@@ -219,7 +219,7 @@ fn read_keys(
             polled => polled.map_err(Error::system("watching sockets"))?,
         }
         for event in &events {
-            heard = Instant::now();
+            last_message = Instant::now();
             let reader = &mut readers[event.token().0];
             read_available(&mut reader.stream, &mut reader.decoder, addr)?;
             while let Some(value) = next_value(&mut reader.decoder, addr)? {

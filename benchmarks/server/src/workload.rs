@@ -110,7 +110,7 @@ pub(crate) const WORKLOADS: &[Workload] = &[
     Workload { name: "hset",   command: &["HSET", "myhash", "element:{n}", "{data}"], before: Without(&["myhash"]) },
     Workload { name: "hget",   command: &["HGET", "myhash", "element:{n}"],
                before: Filled { with: &["HSET", "myhash", "element:{n}", "{data}"], each: Each::Key, without: &["myhash"] } },
-    // Updates the score of a member of a complete set.
+    // Updates the score of a member: the sorted set has all members.
     Workload { name: "zadd",   command: &["ZADD", "myzset", "{n}", "element:{n}"],
                before: Filled { with: &["ZADD", "myzset", "{n}", "element:{n}"], each: Each::Key, without: &["myzset"] } },
     Workload { name: "zrank",  command: &["ZRANK", "myzset", "element:{n}"],
@@ -157,7 +157,7 @@ pub(crate) const WORKLOADS: &[Workload] = &[
 pub(crate) fn help() -> String {
     let names: Vec<&str> = WORKLOADS.iter().map(|workload| workload.name).collect();
     format!(
-        "Commands in flight on each connection\n\nCommands for --tests: {}; `all` for all of them but lindex_10m, which takes minutes. \
+        "Commands in flight on each connection\n\nCommands for --tests: {}; `all` for all of them except lindex_10m, which takes minutes. \
          A command that a server does not know has no figures.",
         names.join(", ")
     )
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_unique_and_unknown_ones_told() {
+    fn names_are_unique_and_unknown_names_refused() {
         for (at, workload) in WORKLOADS.iter().enumerate() {
             assert!(
                 WORKLOADS[..at]

@@ -55,7 +55,7 @@ fn expiry_counts_every_key() {
 /// is early.
 #[test]
 fn every_event_of_a_field_is_received() {
-    // `cargo test` of the whole workspace builds this program.
+    // `cargo test` of the whole workspace builds `punctual`.
     if !Path::new(PROGRAM).with_file_name("punctual").is_file() {
         eprintln!("skipped: punctual is not built");
         return;
@@ -114,7 +114,7 @@ fn server_measures_cpu() {
 }
 
 #[test]
-fn mistakes_are_told() {
+fn mistakes_end_with_their_exit_code() {
     let code = |line| run(line).status.code();
     assert_eq!(code("server --redis /nowhere --start redis7"), Some(1));
     assert_eq!(code("server --tests nonsense"), Some(1));
@@ -137,7 +137,7 @@ fn a_closed_pipe_causes_no_panic() {
         assert!(!complaints.contains("panicked"), "{line}: {complaints}");
         assert_eq!(output.status.code(), Some(code), "{line}: {complaints}");
     }
-    // Standard error is closed as well.
+    // Standard error is closed.
     for line in ["nosuch", "expiry --url nosuch"] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);

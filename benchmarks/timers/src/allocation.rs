@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering::Relaxed};
 
 static COUNTING: AtomicBool = AtomicBool::new(false);
 static LIVE: AtomicIsize = AtomicIsize::new(0);
-static MOST: AtomicIsize = AtomicIsize::new(0);
+static PEAK: AtomicIsize = AtomicIsize::new(0);
 
 /// The system's allocator, with counters.
 pub struct Counted;
 
 /// Returns the number of bytes that glibc's malloc uses for a block: the block and a header of 8
-/// bytes, rounded up to a multiple of 16.
+/// bytes, rounded up to a multiple of 16, and at least 32.
 fn taken(size: usize) -> isize {
     (size + 8).next_multiple_of(16).max(32) as isize
 }
@@ -22,7 +22,7 @@ fn taken(size: usize) -> isize {
 fn count(bytes: isize) {
     if COUNTING.load(Relaxed) {
         let live = LIVE.fetch_add(bytes, Relaxed) + bytes;
-        MOST.fetch_max(live, Relaxed);
+        PEAK.fetch_max(live, Relaxed);
     }
 }
 
@@ -56,7 +56,7 @@ unsafe impl GlobalAlloc for Counted {
 /// Sets the counters to zero, and starts or stops counting.
 pub fn set_counting(on: bool) {
     LIVE.store(0, Relaxed);
-    MOST.store(0, Relaxed);
+    PEAK.store(0, Relaxed);
     COUNTING.store(on, Relaxed);
 }
 
@@ -66,6 +66,6 @@ pub fn live() -> usize {
 }
 
 /// Returns the maximum number of allocated bytes since the last call.
-pub fn take_most() -> usize {
-    MOST.swap(LIVE.load(Relaxed), Relaxed).max(0) as usize
+pub fn take_peak() -> usize {
+    PEAK.swap(LIVE.load(Relaxed), Relaxed).max(0) as usize
 }

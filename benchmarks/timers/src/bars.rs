@@ -44,7 +44,7 @@ const BARS: [Limit; 31] = [
     (Figure::QuicOn, 1_001..=usize::MAX, RatioAtMost(0.8)),
     (Figure::Drain, EVERY, RatioAtMost(1.0)),
     (Figure::DrainEmpty, EVERY, RatioAtMost(1.0)),
-    // 24 KiB in total.
+    // 24 KiB for all timers together.
     (
         Figure::Memory,
         FEW_HUNDRED..=FEW_HUNDRED,

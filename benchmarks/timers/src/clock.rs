@@ -18,7 +18,8 @@ pub struct Pace {
     /// Maximum duration of a batch. A batch that takes longer is cut short: its figure is the cost
     /// of the completed operations.
     pub cut_after: Duration,
-    /// Maximum duration of the preparation of a round. After that, the round is cancelled.
+    /// Maximum CPU time of the preparation of a round; after that, the round is cancelled. If a
+    /// whole round takes longer, the contender runs no further rounds.
     pub patience: Duration,
 }
 
@@ -157,8 +158,8 @@ mod tests {
     #[test]
     fn interrupted_sections_do_not_count() {
         assert_eq!(undisturbed_mean(&[2.0, 4.0, 3.0, 500.0]), 3.0);
-        // A section that takes a few times the median counts: in it, the queue may have grown,
-        // which is part of its cost.
+        // A section that takes a few times the median counts: the queue may have grown during the
+        // section, which is part of the cost.
         assert_eq!(undisturbed_mean(&[1.0, 1.0, 1.0, 5.0]), 2.0);
     }
 

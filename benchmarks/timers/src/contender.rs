@@ -16,10 +16,10 @@ use crate::workload::Workload;
 pub enum Role {
     /// One of Punctual's queues.
     Ours,
-    /// A queue of another library.
+    /// A queue of another library or design.
     Peer,
     /// A peer without a queue, which scans all connections for the next deadline. It takes part
-    /// only in workloads that need the next deadline in each turn.
+    /// only in the workloads `connections`, `drain`, `quic` and `quic-on`.
     Scan,
     /// Not a queue: it only accesses the memory that any queue needs, and so shows the cost of the
     /// benchmark itself.
@@ -32,10 +32,10 @@ pub trait Contender: Default + 'static {
     const NAME: &'static str;
     /// Origin of the queue.
     const ROLE: Role = Role::Peer;
-    /// Length of a tick in microseconds, which is the maximum lateness. 1 for exact queues.
+    /// Length of a tick in microseconds: 1 for exact queues. A timer is late by less than a tick.
     const TICK: u64 = 1;
     /// Maximum number of timers with which the queue is measured, because it is too slow with more.
-    /// Tables name this limit.
+    /// Tables note the numbers of timers that were not measured.
     const MAX_TIMERS: usize = usize::MAX;
     /// A handle to a timer, which the caller stores.
     type Handle: Copy;
@@ -44,9 +44,9 @@ pub trait Contender: Default + 'static {
     fn arm(&mut self, deadline: u64, payload: u64) -> Self::Handle;
     /// Cancels a timer. Returns whether it was armed.
     fn cancel(&mut self, handle: Self::Handle) -> bool;
-    /// Changes the deadline of an armed timer. Some peers cancel it and arm another one.
+    /// Changes the deadline of an armed timer. Some peers cancel the timer and arm another.
     fn rearm(&mut self, handle: &mut Self::Handle, deadline: u64);
-    /// Fires all timers due at `now`, in the queue's order.
+    /// Fires all timers due at `now`, in the queue's order: calls `out` with each payload.
     fn fire(&mut self, now: u64, out: &mut impl FnMut(u64));
     /// Returns the earliest deadline, rounded up to a tick.
     fn next_deadline(&mut self) -> Option<u64>;

@@ -68,7 +68,7 @@ pub fn check<C: Contender>(seed: u64, operations: usize) -> Verdict {
                 let step = trial.delay();
                 trial.advance(step);
             }
-            _ => trial.ask(),
+            _ => trial.check_next(),
         }
     }
     // All timers are due after this.
@@ -151,7 +151,7 @@ impl<C: Contender> Trial<C> {
         }
     }
 
-    fn ask(&mut self) {
+    fn check_next(&mut self) {
         let earliest = self.by_deadline.first().map(|&(deadline, _)| deadline);
         let (next, wakeup) = (self.queue.next_deadline(), self.queue.next_wakeup());
         let right = match (earliest, next) {

@@ -57,7 +57,7 @@ struct Options {
     /// Number of rounds after the warm-up [default: 9 for few timers, 3 for 10M]
     #[arg(long, global = true)]
     rounds: Option<usize>,
-    /// Folder for plots: one of the workload connections, if it runs
+    /// Folder for the plot of the workload connections, which is drawn if that workload runs
     #[arg(long, global = true)]
     plots: Option<PathBuf>,
     /// Fewer timers, fewer and shorter rounds

@@ -92,7 +92,7 @@ fn run_cell(
 ) {
     let (pace, rounds) = (options.pace(), options.rounds(workload, size));
     let count = results.entries.len();
-    let mut standing: Vec<bool> = Vec::with_capacity(count);
+    let mut running: Vec<bool> = Vec::with_capacity(count);
     for at in 0..count {
         let entry = results.entries[at];
         let takes_part = workload.has(entry.role);
@@ -105,14 +105,14 @@ fn run_cell(
                 "not measured with so many timers",
             );
         }
-        standing.push(takes_part && size <= entry.max_timers);
+        running.push(takes_part && size <= entry.max_timers);
     }
     // Round 0 warms up. It counts only if it was too slow for another round.
     for round in 0..=rounds {
         for turn in 0..count {
             let at = (turn + round) % count;
             bar.inc(1);
-            if !standing[at] {
+            if !running[at] {
                 continue;
             }
             let entry = results.entries[at];
@@ -126,9 +126,15 @@ fn run_cell(
             let start = cpu();
             let samples = (entry.round)(workload, size, &mut random, &pace);
             let slow = cpu() - start > pace.patience;
-            standing[at] = samples.is_some() && !slow;
-            if !standing[at] {
-                note(results, workload, size, at, "took too long for all rounds");
+            running[at] = samples.is_some() && !slow;
+            if !running[at] {
+                note(
+                    results,
+                    workload,
+                    size,
+                    at,
+                    "rounds are missing: one took too long",
+                );
             }
             for sample in samples.into_iter().flatten() {
                 if round > 0 || slow {

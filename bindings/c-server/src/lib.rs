@@ -3,7 +3,7 @@
 //! Ground rules
 //!
 //! - `unsafe` is limited to exported names, and pointers and arrays of the caller. Functions take a
-//!   nullable pointer as an `Option` of a reference or a box, so the rest is safe Rust.
+//!   nullable pointer as an `Option` of a reference or a box, so their bodies are safe Rust.
 //! - A function that can fail returns a [`Status`], and leaves the message in its thread:
 //!   `status::answer` converts errors and panics. The other functions only read or free.
 //! - A result that the caller owns is written to a pointer, and NULL is written after an error.

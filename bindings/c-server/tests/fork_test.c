@@ -36,7 +36,7 @@ int main(void) {
   if (child == 0) {
     alarm(60); /* ends the child if it hangs */
     the_child_is_refused(server, client);
-    /* A leak check at a normal end would report what belongs to the parent. */
+    /* A leak check at a normal end would report the copies of the parent's objects. */
     raise(SIGKILL);
   }
   CHECK(waitpid(child, &status, 0) == child);

@@ -1,6 +1,6 @@
 /* Sessions that end after ten minutes without use. The sessions are in an array and contain their
- * timers, so the raw wheel stores only 12 bytes per session. To use a session costs one store, and
- * no call of the wheel. */
+ * timers, so the raw wheel stores only 12 bytes per session. A use of a session stores one number,
+ * its new deadline, and calls no function of the wheel. */
 
 #include <punctual.h>
 #include <stdio.h>

@@ -3,8 +3,8 @@
 //! Ground rules
 //!
 //! - `unsafe` is limited to exported names, callbacks, and pointers and arrays of the caller.
-//!   Nearly all functions take a nullable pointer as an `Option` of a reference or a box, so the
-//!   rest is safe Rust. Each function documents what the caller must guarantee.
+//!   Nearly all functions take a nullable pointer as an `Option` of a reference or a box, so their
+//!   bodies are safe Rust. Each function documents what the caller must guarantee.
 //! - A panic never unwinds into C: `boundary` converts it to [`Status::Panicked`], or to the value
 //!   that means failure in the function's return type.
 //! - For a null pointer to an object, a function returns an error.

@@ -41,7 +41,7 @@ struct Header {
     name: &'static str,
     /// Files of `src/`, in the order of the header.
     modules: &'static [&'static str],
-    /// Prefix of statuses by cbindgen, which is the name of the enum; and in the header.
+    /// Prefix of the statuses: as cbindgen writes it (the enum's name), and as the header has it.
     status_prefix: (&'static str, &'static str),
 }
 

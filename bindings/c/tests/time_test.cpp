@@ -299,7 +299,7 @@ TEST(Duration, IsRoundedUpAndSaturates) {
   EXPECT_EQ(to_ns(double_seconds(std::numeric_limits<double>::infinity())), longest);
   EXPECT_EQ(to_ns(double_seconds(-std::numeric_limits<double>::infinity())), 0);
   EXPECT_EQ(to_ns(double_seconds::max()), longest);
-  // Here a double of nanoseconds would already be 2^63.
+  // As a double of nanoseconds, `edge` would already be 2^63.
   double edge = 9223372036.8547758;
   for (int n = 0; n < 2000; ++n, edge = std::nextafter(edge, 0)) EXPECT_GT(to_ns(double_seconds(edge)), longest - 10000000);
 }

@@ -28,8 +28,8 @@ pub(crate) struct NativeClient {
 
 impl NativeClient {
     pub(crate) fn new(mut client: punctual_server::Client) -> Self {
-        // A signal, such as the signal of Ctrl-C, ends a wait in the main thread. Python raises
-        // their exception when the call returns.
+        // A signal whose Python handler raises an exception, such as Ctrl-C, ends a wait in the
+        // main thread. The call then raises this exception.
         client.set_interrupt(|| {
             Python::attach(|py| {
                 py.check_signals()

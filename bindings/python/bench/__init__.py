@@ -27,7 +27,7 @@ __all__ = ["main"]
 # Makes one measurement and returns its figure.
 Measure = Callable[[], float]
 # A contender, a limit and a peer: the contender's figure divided by the peer's figure is at most
-# the limit. Without a peer, the figure itself is.
+# the limit. Without a peer, the limit applies to the contender's figure itself.
 Bar = tuple[str, float, "str | None"]
 
 _OURS = "punctual"
@@ -203,7 +203,8 @@ def _aio(options: argparse.Namespace) -> None:
         for number in range(live):
             loop.call_later(_LATER + number * 1e-3, _nothing)
     gc.freeze()  # the garbage collector must not visit the live timers of all contenders
-    # Enough cancelled timers that asyncio removes them from its heap a few times.
+    # asyncio removes cancelled timers when they are more than half of its heap. Twice the
+    # number of live timers is enough for that.
     churn: dict[str, Measure] = {
         name: lambda loop=loop: loop.run_until_complete(_churn(max(100_000, 2 * live)))  # type: ignore[misc]
         for name, loop in ready.items()

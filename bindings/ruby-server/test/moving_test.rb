@@ -10,7 +10,8 @@ class MovingTest < Minitest::Test
   PAGE = File.expand_path("../../../docs/jobs.md", __dir__)
   BEFORE, AFTER = File.read(PAGE).scan(/^```ruby\n(.*?)^```/m).flatten
   PATIENCE = 60
-  # A module `mail` whose first call raises.
+  # The file `mail.rb` for both programs. The first call of `send_mail` raises an exception, unless
+  # the environment has ANSWERS.
   MAIL = <<~RUBY
     def send_mail(user)
       first = !File.exist?("mails")

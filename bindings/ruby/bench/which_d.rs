@@ -1,12 +1,13 @@
-//! Which number of children is best for a heap of keys, and whether AVX2 helps to find the least
-//! child. `rake which_d` compiles and runs it; it has no dependencies.
+//! Measures which number of children per entry is best for a heap, and whether AVX2 helps to find
+//! the least child. `rake which_d` compiles and runs this program, which has no dependencies.
 //!
-//! - `keys`: as the gem's heap. A key has 16 bytes: score, order and slot. Moves of conditions.
+//! - `keys`: like the gem's heap. A key has 16 bytes: score, order and slot. The search for the
+//!   least child uses conditional moves instead of branches.
 //! - `scores`: an array of scores of 8 bytes and an array of values. Equal scores have no order.
-//! - `AVX2`: the same, and the least of four scores at a time by vector instructions. So this is an
-//!   upper bound of what AVX2 gains for the gem's heap, which also compares the order.
+//! - `AVX2`: like `scores`, but vector instructions compare four scores at a time. This is an upper
+//!   bound of the gain for the gem's heap, which also compares the order.
 //!
-//! Prints nanoseconds: the least of 25 short rounds in turns, because other programs only add time.
+//! Prints nanoseconds: the minimum of 25 short rounds, because other programs only add time.
 
 use std::hint::{black_box, select_unpredictable};
 use std::time::Instant;
@@ -133,7 +134,7 @@ fn least_by_avx2<const D: usize>(scores: &[i64; D]) -> usize {
     unsafe { least(scores) }
 }
 
-/// What moves with a score.
+/// Data that moves with a score: a value, or nothing for `Keys`.
 trait Beside {
     type Item: Copy;
     fn copy(&mut self, from: usize, to: usize);
@@ -196,7 +197,8 @@ fn rise_from<const D: usize, K: Copy + Ord + Valued>(
     beside.set(at, item);
 }
 
-/// Moves the hole at `at` below the last entry that has fewer than `D` children.
+/// If the entry at `at` has fewer than `D` children, moves its least child into the hole at `at`.
+/// Returns the new place of the hole.
 fn tail<const D: usize, K: Copy + Ord + Valued>(
     keys: &mut [K],
     beside: &mut impl Beside<Item = V2<K>>,

@@ -5,7 +5,7 @@ require "rbconfig"
 # Writes the Makefile of an extension in Rust, which cargo builds. Both gems use it.
 #
 # If the build is impossible (no Rust, another Ruby than CRuby) or fails, a gem with `fallback` is
-# installed in pure Ruby, under a warning that cannot be missed. Without `fallback`, or with
+# installed in pure Ruby, with a warning in a frame of asterisks. Without `fallback`, or with
 # `PUNCTUAL_REQUIRE_NATIVE=1`, the installation fails.
 class NativeBuild
   # @param crate [String] the folder with Cargo.toml

@@ -1,9 +1,9 @@
 //! The worker, which takes jobs from the server and runs their handlers.
 //!
 //! A worker has two connections: one waits in JOB TAKE, and the other sends all other commands,
-//! because the server answers no command on a connection that waits. A worker that stops does not
-//! drop the wait, because a reply on its way may lease jobs to it. Instead it ends the wait with
-//! CLIENT UNBLOCK.
+//! because the server answers no command on a connection that waits. A worker that stops still
+//! awaits the reply to JOB TAKE, because a reply on its way may lease jobs to the worker. To get
+//! the reply soon, the worker ends the wait with CLIENT UNBLOCK.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -234,8 +234,8 @@ where
         command
     }
 
-    /// Ends the JOB TAKE that waits for `reply`, and returns the reply, or `None` if no reply comes
-    /// within the grace period or within `BLOCK`, whichever is longer.
+    /// Ends the JOB TAKE to which `reply` is the reply, and returns the reply. Returns `None` if no
+    /// reply comes within the grace period or within `BLOCK`, whichever is longer.
     async fn unblock<R>(
         &self,
         runner: &JobRunner,

@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 /// A number, and the channel for the reply: the number's square.
 type Request = (u32, oneshot::Sender<u32>);
 
-/// Answers every third request and lets the others time out.
+/// Answers every third request and lets the other requests time out.
 async fn server(mut requests: mpsc::Receiver<Request>) {
     let mut seen = 0;
     while let Some((number, reply)) = requests.recv().await {

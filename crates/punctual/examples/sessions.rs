@@ -1,5 +1,5 @@
 //! Sessions that end after half an hour without activity. A map holds the sessions, and a
-//! `DelayQueue` their ends. The example simulates a day on a virtual clock.
+//! `DelayQueue` yields the sessions that end. The example simulates a day on a virtual clock.
 //!
 //!     cargo run -p punctual --features async --example sessions
 use std::collections::HashMap;

@@ -46,7 +46,7 @@
 //! let mut timed_out = Vec::new();
 //! while timed_out.len() < 2 {
 //!     let wakeup = timeouts.next_wakeup().and_then(|tick| epoch.instant(tick));
-//!     // Without a timer, any wait does.
+//!     // If no timer is armed, wait up to an hour for the next request.
 //!     let wait = wakeup.map_or(Duration::from_secs(3_600), |wakeup| {
 //!         wakeup.saturating_duration_since(Instant::now())
 //!     });

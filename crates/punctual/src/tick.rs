@@ -29,7 +29,7 @@ pub struct TickScale {
 }
 
 /// Returns the last of the ticks `due`, `due + period`, `due + 2 * period` and so on that is not
-/// after `now`, or `due` if all of them are. O(1).
+/// after `now`. Returns `due` if `due` itself is after `now`. O(1).
 ///
 /// A late ticker fires at this tick instead of all the ticks that it missed. With a period of 0,
 /// `due` is the only tick.

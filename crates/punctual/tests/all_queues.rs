@@ -1,6 +1,6 @@
 //! Runs the same operations on every deadline queue and compares each queue with a model, step by
 //! step: the order of popped timers, the next deadline, and whether stale handles are refused. The
-//! unit tests of each queue run all operations and check its private invariants.
+//! unit tests of each queue also check its private invariants.
 #![allow(missing_docs)]
 #![allow(unexpected_cfgs)] // cargo-fuzz sets `fuzzing`
 
@@ -18,7 +18,7 @@ struct Named(&'static str);
 impl Drop for Named {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("this was the {}", self.0);
+            eprintln!("the queue that failed: {}", self.0);
         }
     }
 }
@@ -134,7 +134,7 @@ fn ties() -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec(step, sized(50, 5)..sized(300, 20))
 }
 
-/// Returns operations with a clock that steps back as often as forward.
+/// Returns operations with a clock that often steps back.
 fn unsteady() -> impl Strategy<Value = Vec<Op>> {
     let step = prop_oneof![
         6 => when().prop_map(Op::Insert),

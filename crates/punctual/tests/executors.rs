@@ -1,7 +1,5 @@
-//! Tests of the futures on several executors: end to end, on the real clock, a few milliseconds
-//! each.
-//!
-//! `src/future/tests` tests the details on a virtual clock.
+//! Tests of the futures on several executors, on the real clock and on a virtual clock.
+//! `src/future/tests` tests the details.
 
 use std::future::pending;
 use std::time::{Duration, Instant};
@@ -110,7 +108,7 @@ fn in_select() {
             assert_eq!(
                 apart.as_nanos() % MS.as_nanos(),
                 0,
-                "{apart:?}: off the beat"
+                "{apart:?} is not a multiple of the period"
             );
         }
     });

@@ -4,8 +4,8 @@
 //! A storm runs thousands of operations of one kind on many timers and compares each result with a
 //! `BTreeMap` of (deadline, arming). A failure prints the seed.
 //!
-//! - `STORM_OPS=1000000` makes each storm longer (60,000 operations), and `STORM_TIMERS=20000`
-//!   gives it more timers (400). `make soak` sets both.
+//! - `STORM_OPS=1000000` makes each storm longer than the usual 60,000 operations, and
+//!   `STORM_TIMERS=20000` gives it more than the usual 400 timers. `make soak` sets both.
 //! - `PUNCTUAL_SEED=17` repeats a failure.
 #![allow(missing_docs)]
 #![allow(unexpected_cfgs)] // cargo-fuzz sets `fuzzing`
@@ -380,7 +380,7 @@ fn within_budgets<Q: Queue>(storm: &mut Storm<Q>) {
     }
 }
 
-/// Applies all operations at random. In some storms the clock stands still, so that only sweeps
+/// Applies all operations at random. In some calls the clock stands still, so that only sweeps
 /// remove the dead entries that cancels and re-arms leave.
 fn mixed<Q: Queue>(storm: &mut Storm<Q>) {
     // Weights of: cancel one timer and arm another, re-arm later, re-arm earlier, move the clock,

@@ -1,5 +1,5 @@
-//! Tests of the time API on the real clock, end to end. All other tests of the time API use a
-//! virtual clock and do not sleep.
+//! Tests of the time API on the real clock, end to end. The tests in `src/time` use a virtual
+//! clock.
 //!
 //! No wait may end early. The bound on lateness is loose, because the machine may be busy.
 

@@ -75,9 +75,9 @@ const EDITS: &[Edit] = &[
         "  lua_assert(lexstate.fs == NULL);\n  return funcstate.f;",
         "  lua_assert(lexstate.fs == NULL);\n  L->top--;\n  return funcstate.f;",
     ),
-    // Redis's Lua hashes all bytes of a string, and the order of `next` depends on this hash, which
-    // takes some cycles a byte. A long string gets this hash when it is first used as a key; the
-    // table of all strings uses a faster hash for it.
+    // Redis's Lua hashes all bytes of each string, which takes some cycles per byte. The order of
+    // `next` depends on this hash. Here a long string gets the hash only when it is first used as a
+    // key. Lua's table of all strings uses a faster hash for long strings.
     edit(
         "lstring.c",
         "  unsigned int h = cast(unsigned int, l);  /* seed */\n  size_t step = (l>>5)+1;  /* if string is too long, don't hash all its chars */\n  size_t l1;\n  for (l1=l; l1>=step; l1-=step)  /* compute hash */\n    h = h ^ ((h<<5)+(h>>2)+cast(unsigned char, str[l1-1]));",

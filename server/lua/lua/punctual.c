@@ -29,7 +29,7 @@ unsigned int punctual_keyhash (const char *str, size_t l) {
 }
 
 
-/* The same hash of a long string, which stores it after its bytes once it is computed. */
+/* The same hash of a long string. It is computed once and stored after the string's bytes. */
 unsigned int punctual_longkeyhash (TString *ts) {
   const int hashedbit = 7;
   char *place = cast(char *, ts + 1) + ts->tsv.len + 1;

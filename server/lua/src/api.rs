@@ -168,8 +168,8 @@ fn collect(stack: &Stack<'_>, args: &mut OwnedArgs) -> Result<(), &'static str> 
     Ok(())
 }
 
-/// Returns the refusal unless a script runs. While a library of functions is loaded, no script
-/// runs.
+/// Returns the error `refusal` unless a script runs. While a library of functions is loaded, no
+/// script runs.
 fn needs_script(stack: &Stack<'_>, refusal: &'static str) -> Result<(), Raise> {
     let runs = stack.context().with_host(|_| ()).is_some();
     runs.then_some(()).ok_or(Raise::refusal(refusal))
@@ -178,7 +178,8 @@ fn needs_script(stack: &Stack<'_>, refusal: &'static str) -> Result<(), Raise> {
 /// Pushes the error reply of a command; `text` is the reply after its `-`.
 pub(crate) fn push_command_error(stack: &mut Stack<'_>, text: &[u8]) {
     stack.push_error(&[b"-", text].concat());
-    // INFO has counted the command's error. If it also ends the script, it is not counted again.
+    // The server has already counted the command's error for INFO. If the error also ends the
+    // script, the server does not count it again.
     stack.push_boolean(true);
     stack.raw_set_field(-2, b"ignore_error_stats_update");
 }

@@ -122,8 +122,8 @@ impl Interpreter {
         self.finish(0, call, host, reply)
     }
 
-    /// Calls the function below its `arguments` on the stack, writes its result to `reply`, and
-    /// collects garbage from time to time.
+    /// Calls the function that is on the stack below its `arguments` values, writes its result to
+    /// `reply`, and collects garbage from time to time.
     pub(crate) fn finish(
         &mut self,
         arguments: i32,
@@ -146,7 +146,7 @@ impl Interpreter {
         // Redis also runs a step of the collector after every 50 scripts.
         const RUNS_A_STEP: u32 = 50;
         if self.state.is_half_full() {
-            // Lua itself would collect when its memory has doubled, which is beyond the limit.
+            // Lua itself would collect only when its memory has doubled, which the limit prevents.
             self.state.collect();
         } else if self.runs.is_multiple_of(RUNS_A_STEP) {
             self.state.collect_step();

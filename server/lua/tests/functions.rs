@@ -118,7 +118,7 @@ fn descriptions_and_flags() {
 }
 
 #[test]
-fn loading_sees_little() {
+fn few_globals_exist_while_a_library_loads() {
     let mut host = RepliesOk::default();
     let mut lua = Functions::new(Options::default());
     let code = "redis.log(redis.LOG_NOTICE, ('x'):rep(2), redis.REDIS_VERSION)

@@ -45,7 +45,7 @@ fn compare(function: &str, draw: impl Fn(&mut StdRng) -> Vec<u8>) {
     }
 }
 
-/// Returns a random number as Lua source, mostly near the limits of integers.
+/// Returns a random number as Lua source, mostly near a power of two.
 fn number(random: &mut StdRng) -> String {
     let power = (random.random_range(0..70) as f64).exp2();
     let near = power + f64::from(random.random_range(-2..=2));

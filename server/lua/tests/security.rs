@@ -152,7 +152,7 @@ fn cve_2021_32626() {
 }
 
 #[test]
-fn cve_2022_24735_and_2025_46818() {
+fn cve_2022_0543_and_2022_24735_and_2025_46818() {
     const REFUSED: &str = "Attempt to modify a readonly table";
     for statement in [
         "x = 1",

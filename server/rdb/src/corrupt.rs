@@ -31,7 +31,7 @@ pub enum Flaw {
     /// The header's number of entries is not the number of entries.
     #[error("count field does not match the entries")]
     Count,
-    /// A ziplist's offset of the last entry points elsewhere.
+    /// The offset of the last entry in a ziplist's header is not the start of the last entry.
     #[error("tail offset does not point at the last entry")]
     Tail,
     /// The final byte is missing or misplaced.

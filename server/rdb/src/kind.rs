@@ -1,6 +1,6 @@
 //! The type bytes of records, and the versions of the format.
 
-/// The version of a snapshot or payload in which no kind needs a later one; redis-server 7.0 reads
+/// The version of a snapshot or payload whose kinds need no later version; redis-server 7.0 reads
 /// it.
 pub const VERSION: u16 = 10;
 /// The version of a snapshot or payload in which a hash has fields with expiry times. redis-server

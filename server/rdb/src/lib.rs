@@ -3,7 +3,8 @@
 //!
 //! - [`Reader`] turns the bytes of a [`Source`] into [`Event`]s. It returns compact encodings as
 //!   slices ([`Contents`]) and large values item by item.
-//! - [`Encoder`] writes records. [`Writer`] writes the rest of a file around them.
+//! - [`Encoder`] writes records. [`Writer`] writes the header, the end and the other parts of a
+//!   file.
 //! - [`dump`] reads and writes single values. [`functions`] reads libraries of functions.
 //!   [`stream`] has the blocks of entries in which a stream is stored.
 //! - The compact encodings are [`listpack`], [`intset`], and [`ziplist`] of older servers. [`lzf`]

@@ -73,7 +73,7 @@ pub fn unpack(packed: &[u8], len: usize, out: &mut Vec<u8>) -> Result<(), Corrup
 
 const TABLE_BITS: u32 = 14;
 
-/// Compresses strings. The packer reuses its table for all of them.
+/// Compresses strings. The packer reuses its table for all strings.
 pub struct Packer {
     /// The last position of each hash of three bytes, counted over all inputs. A position below
     /// `base` belongs to an earlier input, so the table need not be cleared between inputs.

@@ -33,9 +33,9 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Starts a snapshot. `version` is [`VERSION`](crate::VERSION), or
-    /// [`VERSION_FIELD_EXPIRY`](crate::VERSION_FIELD_EXPIRY) if any hash has fields with expiry
-    /// times. Without `checksum`, the snapshot ends with 0, which means "no checksum".
+    /// Starts a snapshot. `version` is [`VERSION`](crate::VERSION), or the highest
+    /// [`Kind::version`](crate::Kind::version) of the records if that is higher. Without
+    /// `checksum`, the snapshot ends with 0, which means "no checksum".
     pub fn new(out: &mut Vec<u8>, version: u16, checksum: bool) -> Self {
         let mut writer = Writer {
             sum: checksum.then(Sum::new),

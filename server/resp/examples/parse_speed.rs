@@ -1,10 +1,11 @@
-//! Prints the cost of parsing one command and of writing one reply in nanoseconds. Run it with
+//! Prints how many nanoseconds it takes to parse one command, to write one reply and to measure the
+//! length of one reply. Run it with
 //! `cargo run --release -p punctual-resp --example parse_speed`.
 //!
 //! Workload: one parser parses a read buffer of [`PIPELINE`] pipelined commands (16-byte keys,
-//! 32-byte values) repeatedly; and [`PIPELINE`] replies are written into one buffer. Each line
-//! shows the median of [`ROUNDS`] short rounds after a warm-up, and the range without the fastest
-//! and the slowest tenth of the rounds.
+//! 32-byte values) repeatedly; [`PIPELINE`] replies are written into one buffer, and measured
+//! there. Each line shows the median of [`ROUNDS`] short rounds after a warm-up, and the range
+//! without the fastest and the slowest tenth of the rounds.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -71,7 +71,7 @@ impl<'a> Args<'a> {
         self.spans.len()
     }
 
-    /// Returns true if there is no argument, not even a name, as in Redis's empty commands.
+    /// Returns true if there is no argument, not even a name, as in the empty command `*0`.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()

@@ -1,14 +1,14 @@
 //! Bytes in several buffers (*chunks*): long output that waits to be sent, or input that waits to
 //! be parsed.
 //!
-//! A single buffer that doubles copies its megabytes each time it grows, and leaves the old buffers
-//! to the allocator. So a full output buffer becomes a chunk, and a new buffer continues.
+//! A single buffer would copy all its bytes whenever it grows. So a full output buffer becomes a
+//! chunk, and later output goes to a new buffer.
 
 use std::collections::VecDeque;
 
 /// Minimum length in bytes of a buffer that [`Chunks::take_long`] takes.
 pub const CHUNK: usize = 256 << 10;
-/// Maximum size of a chunk that [`Chunks::append`] extends, so that short pieces share a chunk.
+/// Maximum length in bytes to which [`Chunks::append`] extends the last chunk.
 const SHARED_CHUNK: usize = 16 << 10;
 
 /// Bytes in several buffers, in order.
@@ -122,8 +122,7 @@ impl Chunks {
         bytes
     }
 
-    /// Replaces the bytes from `start` to `end`, which are in one chunk. Does nothing if no chunk
-    /// has them all.
+    /// Replaces the bytes from `start` to `end`. Does nothing if they are not all in one chunk.
     pub(crate) fn replace(&mut self, start: usize, end: usize, bytes: &[u8]) {
         let mut at = self.len;
         for chunk in self.chunks.iter_mut().rev() {
@@ -140,7 +139,7 @@ impl Chunks {
         }
     }
 
-    /// Records that bytes after the chunks were dropped.
+    /// Records that a [`Reply`](crate::Reply) has dropped bytes at its limit.
     pub(crate) fn cut(&mut self) {
         self.is_cut = true;
     }

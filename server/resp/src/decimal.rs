@@ -96,10 +96,9 @@ pub fn parse_f64(text: &[u8]) -> Option<f64> {
 
 /// Appends `value` in the notation of Redis 7.2.
 ///
-/// - Whole numbers up to 2⁶² are printed as integers.
+/// - Whole numbers from -2⁶² to 2⁶² are printed as integers.
 /// - Other numbers have the shortest digits that read back to the same double (Ryū, Adams 2018).
-/// - The notation is plain. A number that would need many zeros has an exponent instead, with a
-///   sign and no leading zero.
+/// - A number that would need many zeros has an exponent, with a sign and no leading zero.
 /// - The special values are `inf`, `-inf`, `nan` and `-0`.
 ///
 /// Redis computes its digits with Grisu2, which for a few doubles in a thousand prints one digit
@@ -272,9 +271,10 @@ impl Digits {
         if shortest.len <= precision {
             return Some(shortest);
         }
-        // The midpoint between two results has `precision + 1` digits. A midpoint between the
-        // number and its shortest text would itself be a shorter text of the number, so both are on
-        // the same side. If the shortest text is the midpoint, the side of the number is unknown.
+        // The midpoint between two neighbouring results has `precision + 1` digits. If it lay
+        // between the number and its shortest text, it would be a shorter text of the number. So
+        // the number and its shortest text round to the same result, unless the shortest text is
+        // the midpoint itself.
         let next = shortest.digits[precision];
         if next == b'5' && shortest.len == precision + 1 {
             return None;
@@ -288,8 +288,9 @@ impl Digits {
         Some(shortest)
     }
 
-    /// Returns the digits of the decimal with three or six places and at most `precision` digits to
-    /// which `value` is the nearest double: `%.*g` prints this decimal. `precision` is at most 14.
+    /// Fast path for numbers such as 1.25: returns the digits of the decimal with three or six
+    /// places whose nearest double is `value`, because `%.*g` prints this decimal. Returns `None`
+    /// if there is no such decimal of at most `precision` digits. `precision` is at most 14.
     fn of_few_places(value: f64, precision: usize) -> Option<Self> {
         for (places, scale) in [(3, 1e3), (6, 1e6)] {
             let scaled = (value * scale).round();

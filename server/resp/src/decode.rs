@@ -45,7 +45,7 @@ pub struct ReplyScan {
     pos: usize,
     /// Number of bytes from `pos` on that are known to contain no line end.
     scanned: usize,
-    /// Number of values still missing; never 0.
+    /// Number of values that are still missing.
     pending: u64,
 }
 
@@ -176,8 +176,8 @@ impl Decoder {
 
     /// Adds received bytes.
     pub fn feed(&mut self, bytes: &[u8]) {
-        // The rest is moved only if it is no longer than the decoded bytes before it, so the total
-        // time of all moves is O(bytes).
+        // The undecoded bytes are moved to the front only if there are at least as many decoded
+        // bytes before them, so the total time of all moves is O(bytes).
         if self.start > 0 && self.start >= self.buf.len() - self.start {
             self.buf.drain(..self.start);
             self.start = 0;

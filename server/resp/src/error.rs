@@ -7,7 +7,7 @@ use thiserror::Error;
 /// The error of client bytes that are not a command. The connection cannot be resynchronised: send
 /// [`Reply::protocol_error`](crate::Reply::protocol_error) and close it.
 ///
-/// `Display` prints the text that Redis sends after `-ERR `. Only a byte in
+/// `Display` prints the text that Redis sends after `-ERR `. A byte in
 /// [`ExpectedDollar`](ProtocolError::ExpectedDollar) that is not ASCII prints as U+FFFD;
 /// [`ProtocolError::write_to`] writes the byte itself.
 ///
@@ -67,7 +67,8 @@ impl ProtocolError {
         }
     }
 
-    /// Appends the text to `out`, with the offending byte as it was received.
+    /// Appends the text to `out`, with the offending byte as it was received; CR and LF become a
+    /// space.
     ///
     /// ```
     /// use punctual_resp::ProtocolError;

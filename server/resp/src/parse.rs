@@ -4,9 +4,9 @@
 //! - `buf[0]` is always the first byte of the command being read; all stored offsets count from it.
 //! - No byte is scanned twice: a call that runs out of bytes stores where it stopped (`pos`,
 //!   `scanned`, `bulk_end`) and the spans found so far.
-//! - Only the CR of a line end is checked. The byte after the CR, and the two bytes after a bulk,
-//!   are skipped without a check, as in Redis. A wrong byte there shows up as an error of the next
-//!   header, the same error as in Redis.
+//! - Only the CR after a header is checked. The byte after the CR, and the two bytes after a bulk,
+//!   are skipped without a check, as in Redis. A wrong length shows up when the next header is
+//!   read, with the same error as in Redis.
 //! - Memory is proportional to the bytes received, not to the lengths that headers announce.
 
 mod inline;
@@ -57,7 +57,7 @@ pub struct Command<'a> {
     pub consumed: usize,
 }
 
-/// Parses the commands of one connection. It may be called after every byte received.
+/// Parses the commands of one connection.
 ///
 /// The caller keeps the received bytes in a buffer and calls [`parse`](Parser::parse) with all
 /// bytes that are not consumed yet. If the result is `None`, the caller appends more bytes and
@@ -330,7 +330,7 @@ impl Parser {
                     return Err(bulk_refused(len, limits));
                 }
                 pos = body;
-                // No overflow: both are at most OFFSET_MAX.
+                // No overflow: `body` and `len` are at most OFFSET_MAX.
                 bulk_end = body + len;
             }
             if buf.len() < bulk_end + 2 {
@@ -340,7 +340,7 @@ impl Parser {
                 (self.pos, self.missing, self.bulk_end) = (pos, missing, bulk_end);
                 return Ok(Step::Incomplete);
             }
-            // Both fit: the buffer was cut to OFFSET_MAX.
+            // Both offsets fit in 32 bits, because the buffer was cut to OFFSET_MAX.
             self.spans.push(Span {
                 start: pos as u32,
                 end: bulk_end as u32,

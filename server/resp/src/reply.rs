@@ -56,12 +56,13 @@ impl<'o> Reply<'o> {
         Reply::chunked(out, None, usize::MAX, protocol)
     }
 
-    /// Returns a writer that appends to `out`, which follows the bytes in `chunks`. Before a long
-    /// `out` would have to grow, the writer moves it to `chunks` instead of copying it.
+    /// Returns a writer that appends to `out`, which follows the bytes in `chunks`. If a long `out`
+    /// has no room for a bulk string, a status or an error, the writer moves `out` to `chunks`
+    /// instead of copying it to a larger buffer.
     ///
-    /// Once the output is longer than `max` bytes, the writer drops the bytes that do not fit, and
-    /// [`Chunks::take_cut`] returns true. The limit is checked when a buffer is full, so the output
-    /// may exceed it by about a buffer.
+    /// The writer also checks the limit `max` at this moment. If the output is longer than `max`
+    /// bytes, the writer discards the contents of `out`, and [`Chunks::take_cut`] returns true. So
+    /// the output may exceed the limit by about a buffer. Without `chunks` there is no limit.
     ///
     /// ```
     /// use punctual_resp::{Chunks, Protocol, Reply};
@@ -106,8 +107,8 @@ impl<'o> Reply<'o> {
         self.protocol = protocol;
     }
 
-    /// Returns the output buffer, to append bytes that are already RESP. The buffer ends with the
-    /// value that was written last.
+    /// Returns the output buffer, to append bytes that are already RESP. The value that was written
+    /// last is in this buffer, and not in the chunks before it.
     #[inline]
     pub fn out(&mut self) -> &mut Vec<u8> {
         self.out
@@ -171,8 +172,8 @@ impl<'o> Reply<'o> {
         {
             if chunks.len() + self.out.len() <= self.max {
                 chunks.push(std::mem::take(self.out));
-                // A buffer of short values has less than a quarter unused when it is full. A buffer
-                // for a long value has the length of the value.
+                // A buffer of CHUNK bytes for short values, of which less than a quarter is unused
+                // when it is full; for a long value, a buffer of the value's length.
                 let capacity = if more < CHUNK / 4 { CHUNK } else { more };
                 return self.out.reserve_exact(capacity);
             }
@@ -342,7 +343,7 @@ impl<'o> Reply<'o> {
 
     /// Writes a value. Types that RESP2 lacks are converted as Redis converts them: a map to an
     /// array of its keys and values, a double or verbatim text to a bulk string, a boolean to 1 or
-    /// 0. O(bytes).
+    /// 0. **O(bytes)**.
     ///
     /// ```
     /// use punctual_resp::{Protocol, Reply, Value};

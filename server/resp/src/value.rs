@@ -1,9 +1,9 @@
 //! Replies as values, on the client side.
 
-/// One reply as a client reads it. Owns its bytes.
+/// One reply of either protocol as a client reads it. Owns its bytes.
 ///
-/// Both protocols decode into it without loss (`$-1`, `*-1` and `_` are three
-/// different nulls), so tests can compare servers exactly.
+/// The nulls `$-1`, `*-1` and `_` are three different values, so that tests notice if a server
+/// sends another null.
 ///
 /// ```
 /// use punctual_resp::{Value, decode};
@@ -46,7 +46,7 @@ pub enum Value {
     BulkError(Vec<u8>),
     /// `=15`: text with its format.
     Verbatim {
-        /// Three letters: `txt` or `mkd`.
+        /// Three letters, such as `txt` or `mkd`.
         format: [u8; 3],
         /// The text after the format and its colon.
         text: Vec<u8>,

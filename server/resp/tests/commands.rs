@@ -50,7 +50,8 @@ fn args(args: &[&str]) -> OwnedArgs {
     OwnedArgs::from_iter(args)
 }
 
-/// Asserts that feeding whole and byte by byte agree, and returns the result.
+/// Asserts that a parser gives the same result for `bytes` in one piece and byte by byte. Returns
+/// the result.
 fn both(bytes: &[u8]) -> (Vec<OwnedArgs>, Result<Vec<u8>, ProtocolError>) {
     let found = whole(bytes);
     let shown = bytes[..bytes.len().min(100)].escape_ascii();
@@ -385,7 +386,7 @@ fn after_reset_a_parser_serves_another_connection() {
     );
 }
 
-/// Returns one encoded command and its arguments, which are empty for an empty command.
+/// Generates one encoded command and its arguments, which are empty for an empty command.
 fn command() -> impl Strategy<Value = (Vec<u8>, Vec<Vec<u8>>)> {
     let arg = prop_oneof![
         4 => prop::collection::vec(any::<u8>(), 0..20),
@@ -414,7 +415,7 @@ fn command() -> impl Strategy<Value = (Vec<u8>, Vec<Vec<u8>>)> {
     prop_oneof![6 => multibulk, 2 => inline, 1 => empty]
 }
 
-/// Returns bytes that resemble commands.
+/// Generates bytes that resemble commands.
 fn near_protocol() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         8 => prop::sample::select(vec![

@@ -332,7 +332,7 @@ fn nulls_nested_attributes_and_doubles_decode() {
     assert_eq!(Value::Int(5).as_int(), Some(5));
 }
 
-/// Returns any value that `Reply` can write in RESP3.
+/// Generates values that `Reply` writes in RESP3 and that read back equal.
 fn value() -> impl Strategy<Value = Value> {
     let text = || "[ -~]{0,12}".prop_map(String::into_bytes);
     let bytes = || prop::collection::vec(any::<u8>(), 0..40);

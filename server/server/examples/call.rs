@@ -1,5 +1,5 @@
-//! Measures commands in the server's process beside the same commands over a socket: time a
-//! command, the median of nine rounds.
+//! Compares commands that are called in the server's process with a command over a socket. Prints
+//! the time of each command: the median of nine rounds.
 //!
 //!     cargo run --release -p punctual-server --example call
 

@@ -2,7 +2,7 @@
 //! the system only on request.
 //!
 //! A block counts with the size class that mimalloc gives it. The class is computed from the size,
-//! which is known when a block is allocated and when it is freed, so nothing is looked up. A block
+//! which is known when a block is allocated and freed. So the allocator looks nothing up. A block
 //! that was shrunk in place counts with the class of its new size.
 //!
 //! By default mimalloc returns free pages a second later, inside a call of `free`, and never
@@ -11,6 +11,12 @@
 //! a thread that serves no clients.
 
 #![allow(unsafe_code)]
+
+#[cfg(target_os = "linux")]
+mod huge_pages;
+#[cfg(not(target_os = "linux"))]
+#[path = "allocator/no_huge_pages.rs"]
+mod huge_pages;
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
@@ -53,6 +59,8 @@ pub(crate) const RECLAIM: Reclaim = Reclaim {
     freed_bytes,
     collect,
     purge,
+    set_huge_pages: huge_pages::set_policy,
+    merge: huge_pages::merge,
     statistics,
 };
 
@@ -219,8 +227,7 @@ mod tests {
         pages * 4096 / MIB
     }
 
-    /// Checks that `class` returns mimalloc's own size classes.
-    fn blocks_count_as_what_they_take() {
+    fn classes_equal_those_of_mimalloc() {
         let mut sizes: Vec<usize> = (1..5_000).collect();
         sizes.extend((5_000..CLASS_MAX).step_by(977));
         sizes.extend((10..20).map(|bits| 1 << bits));
@@ -233,7 +240,7 @@ mod tests {
 
     /// Checks the count for live blocks against mimalloc's own figures, after many changes of
     /// sizes.
-    fn the_count_is_near_the_truth() {
+    fn the_count_is_near_mimallocs_count() {
         let (mut live, mut counted, mut random) = (Vec::new(), 0, 1_u64);
         for round in 0..300_000_usize {
             random = random
@@ -277,16 +284,16 @@ mod tests {
         }
     }
 
-    /// Runs in one test, because the first part measures the memory of the whole process.
+    /// The checks are one test, because the first one measures the memory of the whole process.
     #[test]
     fn memory_is_counted_and_returned() {
-        the_last_block_of_a_page_may_be_freed_by_any_thread();
-        blocks_count_as_what_they_take();
-        the_count_is_near_the_truth();
+        memory_freed_by_another_thread_is_returned();
+        classes_equal_those_of_mimalloc();
+        the_count_is_near_mimallocs_count();
     }
 
-    /// Checks the numbers of the options, which may change with mimalloc's version.
-    fn the_last_block_of_a_page_may_be_freed_by_any_thread() {
+    /// Also checks the numbers of the options, which may change with mimalloc's version.
+    fn memory_freed_by_another_thread_is_returned() {
         assert_eq!(_mi_option_last, 47);
         // SAFETY: the function takes no pointer.
         let value_of = |option| unsafe { mi_option_get(option) };
@@ -302,7 +309,7 @@ mod tests {
 
         let start = resident_mib();
         let mut values: Vec<Box<[u8; 100]>> = (0..400_000).map(|_| Box::new([1; 100])).collect();
-        // Freeing one block per page makes this thread adopt as many pages as the limit allows.
+        // Freeing blocks of all pages makes this thread adopt as many pages as the limit allows.
         for value in values.iter_mut().step_by(300) {
             drop(std::mem::replace(value, Box::new([2; 100])));
         }

@@ -31,7 +31,7 @@ const IDLE_CLIENTS_MAX: usize = 64;
 /// Interval of the calls of a client's interrupt function.
 const INTERRUPT_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Error of a call. Errors that commands reply are values: [`Value::Error`].
+/// Error of a call. An error reply of a command is not such an error: it is a [`Value::Error`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
@@ -49,8 +49,8 @@ pub enum CallError {
     /// and the command may still run.
     #[error("the call was interrupted, and the client is disconnected")]
     Interrupted,
-    /// A handler of an own command has called the server, which waits for the handler. It must use
-    /// [`crate::Invocation::call`].
+    /// The handler of a command of the program has called the server through a client. The server
+    /// waits for the handler, so the handler must use [`crate::Invocation::call`].
     #[error("a handler must call commands by its `Invocation`")]
     InHandler,
     /// The command has no name.
@@ -84,7 +84,7 @@ pub struct Client {
     event_loop: Arc<LoopLock>,
     loop_number: usize,
     pipe: Arc<Pipe>,
-    /// Encoded commands. The buffer is used again, like that of `output`.
+    /// Encoded commands. Later calls reuse this buffer and `output`.
     request: Vec<u8>,
     /// Received output, which the decoder gets next.
     output: Vec<u8>,
@@ -202,9 +202,9 @@ impl Client {
             .collect()
     }
 
-    /// Returns the next message: of a subscription, or an invalidation of CLIENT TRACKING. Waits
-    /// for it for the given time at most; `None` waits without a limit. Returns `None` if there is
-    /// no message in this time.
+    /// Returns the next message: of a subscription, or an invalidation of CLIENT TRACKING. Blocks
+    /// for at most `wait` until there is a message; `None` blocks without a limit. Returns `None`
+    /// if no message has arrived in this time.
     ///
     /// # Errors
     /// The server has stopped or has closed the client.
@@ -227,9 +227,9 @@ impl Client {
         Ok(self.messages.pop_front())
     }
 
-    /// Sets a function that is called every 50 ms while a call or a message without a time limit
-    /// waits. If it returns true, the wait ends with [`CallError::Interrupted`], and the client is
-    /// disconnected. Interpreters use it to handle signals.
+    /// Sets a function that is called every 50 ms while a method of this client blocks without a
+    /// time limit. If the function returns true, the method returns [`CallError::Interrupted`], and
+    /// the client is disconnected. Interpreters use the function to handle signals.
     pub fn set_interrupt(&mut self, interrupt: impl FnMut() -> bool + Send + 'static) {
         self.interrupt = Some(Box::new(interrupt));
     }
@@ -281,7 +281,7 @@ impl Client {
         self.shared.mailboxes[self.loop_number].order(order);
     }
 
-    /// Returns the reply to the oldest command without one. Messages before it go to their queue.
+    /// Returns the next reply. Moves the messages before the reply to the queue of messages.
     fn reply(&mut self, manner: Manner) -> Result<Value, CallError> {
         loop {
             while let Some(value) = self.decoder.next_value()? {
@@ -310,8 +310,8 @@ impl Client {
         }
     }
 
-    /// Takes the output; no output may be left from before. Waits for this time if there is no
-    /// output yet. Returns false if no output has come after the wait.
+    /// Moves the pipe's output to `output`, which must be empty. Blocks for at most `wait` until
+    /// there is output. Returns false if no output has arrived in this time.
     fn receive(&mut self, wait: Option<Duration>) -> Result<bool, CallError> {
         let interrupt = self.interrupt.as_mut().filter(|_| wait.is_none());
         let taken = match interrupt {
@@ -387,7 +387,7 @@ impl Drop for Client {
     }
 }
 
-/// Clients without a session's state, which [`crate::Server::call`] uses again.
+/// Clients that [`crate::Server::call`] reuses, because no command has changed their sessions.
 #[derive(Default)]
 pub(crate) struct IdleClients(Mutex<Vec<Client>>);
 

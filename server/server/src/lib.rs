@@ -44,7 +44,7 @@ mod world;
 
 pub use acl::file::UsersError;
 pub use embedded::{CallError, Client};
-pub use memory::reclaim::Reclaim;
+pub use memory::reclaim::{HugePages, Reclaim};
 pub use node::Shared;
 pub use punctual_resp::Value;
 pub use punctual_store::spec::{Flags, Group};

@@ -46,10 +46,6 @@ fn main() -> ExitCode {
         }
         _ => {}
     }
-    // As in Redis, because huge pages keep freed memory resident. The call fails only on kernels
-    // without huge pages.
-    #[cfg(target_os = "linux")]
-    let _ = rustix::thread::disable_transparent_huge_pages(true);
     allocator::configure();
     let host = Host {
         reclaim: Some(allocator::RECLAIM),

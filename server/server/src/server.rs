@@ -24,7 +24,7 @@ use crate::embedded::{CallError, Client, IdleClients};
 use crate::event_loop::{EventLoop, LoopLock, WAKER_TOKEN};
 use crate::http::Http;
 use crate::log::{self, Logger, Role};
-use crate::memory::reclaim::Reclaim;
+use crate::memory::reclaim::{HugePages, Reclaim};
 use crate::net::listener::{FreePorts, Listener, open_tcp};
 use crate::net::mailbox::Mailbox;
 use crate::node::Shared;
@@ -45,8 +45,8 @@ use crate::world::process::PidFile;
 use announce::{announce, announce_ready};
 use sizes::{limit_clients, shard_count};
 
-/// The declaration of an own command: name, arity, flags, keys, documentation. Works like the rows
-/// of the server's own commands.
+/// The declaration of a command that the embedding program adds: name, arity, flags, keys,
+/// documentation.
 pub type CommandRow = punctual_store::spec::Row<()>;
 
 /// Set when the server's shared state exists, so that signals can stop a server that loads.
@@ -133,7 +133,7 @@ impl Builder {
         self
     }
 
-    /// Sets the functions that return freed memory to the system. The server calls them about a
+    /// Sets the functions that return freed memory to the system. The server returns memory about a
     /// second after much memory has been freed.
     #[must_use]
     pub fn reclaim(mut self, reclaim: Reclaim) -> Self {
@@ -152,7 +152,8 @@ impl Builder {
     /// replicas, in one transaction. A panic of the handler becomes an error reply; the commands
     /// that it has called before remain in force.
     ///
-    /// The rows of a server with own commands take some 100 kB until the process ends.
+    /// A server with added commands has a table of all commands, some 100 kB, which is not freed
+    /// when the server stops.
     ///
     /// ```
     /// use punctual_server::{CommandRow, Flags, Group, Server, Value};
@@ -221,11 +222,11 @@ impl Builder {
     pub fn spawn(self) -> Result<Server, StartError> {
         // An embedded server neither reads nor writes snapshots unless an option asks for them.
         let persists =
-            self.config.is_some() || self.names(&["dir", "dbfilename", "save", "appendonly"]);
+            self.config.is_some() || self.has_option(&["dir", "dbfilename", "save", "appendonly"]);
         let config = self.configuration()?;
         let logger = match &self.logger {
             Some(logger) => logger.clone(),
-            None if self.names(&["logfile"]) => {
+            None if self.has_option(&["logfile"]) => {
                 config.settings().logger().map_err(StartError::Log)?
             }
             None => Logger::silent(),
@@ -252,13 +253,14 @@ impl Builder {
         Ok(config)
     }
 
-    /// Gives the state of a server what the builder has for it.
-    fn share(&self, mut shared: Shared) -> Arc<Shared> {
+    /// Adds the builder's parts (handlers, allocator functions, disk) to the state of a server, and
+    /// shares the state.
+    fn share(&self, mut shared: Shared, huge_pages: HugePages) -> Arc<Shared> {
         let own = self.commands.iter();
         shared.embedder_handlers = own
             .map(|own| (own.row.name, Arc::clone(&own.handler)))
             .collect();
-        shared.reclaim = self.reclaim;
+        shared.set_allocator(self.reclaim, huge_pages);
         shared.systemd = self.systemd.clone();
         shared.is_program = self.writes_pid;
         shared.durability.disk = self.disk.clone();
@@ -277,7 +279,7 @@ impl Builder {
     }
 
     /// Returns whether one of these options was given.
-    fn names(&self, names: &[&str]) -> bool {
+    fn has_option(&self, names: &[&str]) -> bool {
         self.options
             .iter()
             .any(|(name, _)| names.iter().any(|n| name.eq_ignore_ascii_case(n)))
@@ -308,7 +310,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Returns a builder with Redis's defaults.
+    /// Returns a builder of a server with the default configuration, but without automatic
+    /// snapshots.
     pub fn builder() -> Builder {
         Builder {
             options: Vec::new(),
@@ -372,7 +375,7 @@ impl Server {
         let mut shared = Shared::new(world, names, handlers, config, store, mailboxes, logger);
         shared.clients.users = users;
         shared.tls = tls;
-        let shared = builder.share(shared);
+        let shared = builder.share(shared, settings.huge_pages);
         let must_load = if loads {
             load::begin_start(&shared)
                 .inspect_err(|error| log::warning!(shared.logger, "{error}"))?

@@ -74,7 +74,7 @@ pub(crate) fn begin_by_signal(shared: &Shared, options: ShutdownOptions) {
     let now = shared.clock.now();
     let mut turn = Turn::new(&shared.store, now, &mut sink, Classes::none());
     if shared.switches.cron_paused.load(Ordering::SeqCst) {
-        // As in Redis, the shutdown begins when the periodic work resumes.
+        // As in Redis, the shutdown begins when DEBUG PAUSE-CRON 0 resumes the periodic work.
         return shared.shutdown.wait(options, now.base_ms());
     }
     if begin(shared, &mut turn, options) == Begun::Failed {
@@ -150,7 +150,8 @@ fn cancel(shared: &Shared, loop_number: usize, pending: &Pending) {
 }
 
 /// Saves a snapshot if necessary, and requests a stop. Returns false if the server must keep
-/// running. After a snapshot, the turn holds every shard until the stop, so no write follows it.
+/// running. After a snapshot, the turn holds every shard until the stop, so the snapshot has every
+/// write.
 fn finish(shared: &Shared, turn: &mut Turn, options: ShutdownOptions) -> bool {
     let logger = &shared.logger;
     log_replicas(shared);

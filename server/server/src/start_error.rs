@@ -41,7 +41,7 @@ pub enum StartError {
     /// The limit of open files is too low.
     #[error(transparent)]
     OpenFiles(#[from] TooFewFiles),
-    /// The snapshot cannot be loaded.
+    /// The snapshot or the append-only file cannot be loaded.
     #[error(transparent)]
     Load(#[from] LoadError),
     /// The system refuses an event queue, a timer or a thread.

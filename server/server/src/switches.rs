@@ -9,7 +9,8 @@ use crate::client::registry::RecentPeak;
 pub(crate) struct Switches {
     /// Scripts may call commands that are normally refused in scripts.
     pub(crate) scripts_call_all: AtomicBool,
-    /// Suspends save points, the upkeep of replicas, and shutdowns by signals.
+    /// Suspends save points, scheduled rewrites, the upkeep of replicas, and shutdowns that a
+    /// signal requests or that wait for replicas.
     pub(crate) cron_paused: AtomicBool,
     /// Pause before each write to the append-only file, in microseconds.
     pub(crate) aof_flush_sleep_us: AtomicU64,

@@ -12,7 +12,7 @@ use punctual_store::limits::Limits;
 use punctual_store::value::content::Content as _;
 use punctual_store::value::zset::Zset;
 
-/// Measurements of each operation; the median is shown.
+/// Number of rounds of each measurement except `add`; the median is shown.
 const ROUNDS: usize = 5;
 
 fn any_score(random: &mut Random) -> f64 {

@@ -75,8 +75,8 @@ pub trait Sink {
         let _ = key;
     }
 
-    /// Publishes the keys that [`Sink::changed`] has received, so that the caller, which is about
-    /// to look up a changed key, finds them.
+    /// Adds the keys that [`Sink::changed`] has received to the sink's table of the changes that a
+    /// crash could still lose. A caller looks up keys in that table only after this call.
     fn note_changes(&mut self) {}
 
     /// Receives the name of a changed key and the clients that have read it since it last changed.
@@ -101,7 +101,8 @@ pub trait Sink {
     /// Called when every key may have changed.
     fn invalidate_all(&mut self) {}
 
-    /// Called when the wake-up of shard `shard` has moved to the earlier time `deadline_ms`.
+    /// Called when the wake-up of shard `shard`, the time at which its loop must expire keys, has
+    /// moved to the earlier time `deadline_ms`.
     fn wake(&mut self, shard: usize, deadline_ms: u64);
 }
 

@@ -7,9 +7,9 @@
 //! - A command that needs random numbers creates its own generator with [`Draws::generator`]. A
 //!   counter numbers these generators, so each command gets different numbers, on any event loop.
 //!   With one loop, the same sequence of commands gets the same numbers in each run, even if it is
-//!   divided into turns (passes of a loop) in another way.
-//! - Evictions, and the access counters of keys, use the generators of their shard, under the
-//!   shard's lock.
+//!   divided into turns in another way.
+//! - Evictions, the access counters of keys, and removals from the table of client-side caches use
+//!   the generators of their shard, under the shard's lock.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! Command metadata: each command has one [`Row`], in the file of its handler. COMMAND, COMMAND
+//! Command metadata: each command has one [`Row`], in the file of its family. COMMAND, COMMAND
 //! DOCS, the arity check, the positions of the keys and the ACL categories derive from it.
 //!
 //! `H` is the type of the handler: commands of the keyspace (this crate) and commands of the

@@ -10,8 +10,8 @@ use rand::RngExt;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 
-/// Ranges of longitudes and latitudes for random places: the whole map, an area of two degrees,
-/// corners and edges of the grid.
+/// Ranges of longitudes and latitudes for random places: the whole map, an area of two degrees, the
+/// centre of the map, and edges of the map.
 const REGIONS: [[f64; 4]; 6] = [
     [-180.0, 180.0, -85.0, 85.0],
     [13.0, 15.0, 37.0, 39.0],
@@ -50,7 +50,7 @@ fn centre(random: &mut StdRng, region: [f64; 4]) -> String {
     }
 }
 
-/// Returns a random length between a millimetre and almost the length of the equator.
+/// Returns a random length between a millimetre and 31,600 km.
 fn length(random: &mut StdRng) -> f64 {
     10_f64.powf(random.random_range(-3.0..7.5))
 }

@@ -90,7 +90,7 @@ fn estimates_match_redis() {
         both.same(&words);
         both.line("PFCOUNT k");
     }
-    // Register values that PFADD cannot produce.
+    // Dense sketches whose registers are all full, all empty, or repeat a pattern.
     let mut wide = b"HYLL\0\0\0\0\0\0\0\0\0\0\0\x80".to_vec();
     wide.resize(16 + 12_288, 0);
     for filling in [0xff, 0, 0b0100_0001, 0b1100_1111, 0b0011_0011] {

@@ -41,7 +41,7 @@ fn watch(target: &Target, interval: Duration, outcomes: &Sender<Outcome>, stop: 
         if outcomes.send(outcome).is_err() {
             return;
         }
-        // Waits at least a second, because the server logs each wrong password.
+        // After an error, waits at least a second, because the server logs each wrong password.
         let wait = if failed {
             interval.max(Duration::from_secs(1))
         } else {

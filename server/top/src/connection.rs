@@ -16,7 +16,7 @@ use rustls::ClientConfig;
 use crate::options::Options;
 use crate::tls;
 
-/// Maximum time to wait for a TCP connection, or for bytes of a reply.
+/// Maximum time to wait for a TCP connection, for a write, or for bytes of a reply.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// A stream of bytes in both directions: a TCP, TLS or Unix socket.

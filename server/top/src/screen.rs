@@ -152,10 +152,10 @@ fn wrap(text: &str, columns: usize) -> Vec<String> {
     let text = fit(text, usize::MAX);
     let (mut rest, mut lines) = (text.trim(), Vec::new());
     loop {
-        let most = fit(rest, columns).len();
-        let end = match rest.len() == most || rest[most..].starts_with(' ') {
-            true => most,
-            false => rest[..most].rfind(' ').unwrap_or(most),
+        let max = fit(rest, columns).len();
+        let end = match rest.len() == max || rest[max..].starts_with(' ') {
+            true => max,
+            false => rest[..max].rfind(' ').unwrap_or(max),
         };
         if end == 0 {
             return lines;

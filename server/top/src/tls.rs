@@ -16,7 +16,8 @@ use rustls::{
 
 use crate::options::Options;
 
-/// Files in which systems keep trusted certificates; the first existing file is used.
+/// Files in which systems keep trusted certificates. The first file that exists is used, unless the
+/// environment variable `SSL_CERT_FILE` names a file that exists.
 const SYSTEM: [&str; 3] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -102,7 +103,8 @@ fn roots(options: &Options) -> io::Result<RootCertStore> {
 /// Returns the configuration of TLS for the options.
 ///
 /// # Errors
-/// If a file cannot be read, or has no certificate or key.
+/// If a file cannot be read, has no certificate or key, or the key does not belong to the
+/// certificate.
 pub(crate) fn config(options: &Options) -> io::Result<Arc<ClientConfig>> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider));

@@ -48,8 +48,9 @@ fn value_of(kind: &Value, key: &[u8]) -> Option<Command> {
     })
 }
 
-/// Returns true if a key of this type and value may have this encoding. A comparison with the
-/// oracle is not enough, because the oracle has other encodings for small sets and lists.
+/// Returns true if a key of this type and value may have this encoding. `oracle` is the encoding on
+/// the redis-server. Equality with it is not required, because 7.0 has other encodings for small
+/// sets and lists.
 fn encoding_fits(kind: &Value, encoding: &Value, value: &Value, oracle: &Value) -> bool {
     let Value::Simple(kind) = kind else {
         return true;

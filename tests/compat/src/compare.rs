@@ -91,7 +91,8 @@ pub enum Rule {
     Encoding,
     /// Pairs of name and value in any order, as a map or as a flat array.
     PairsInAnyOrder,
-    /// One page of SCAN, whose size depends on the hash table. Whole iterations are separate acts.
+    /// One page of SCAN, whose size depends on the hash table. `duel/scans.rs` compares the results
+    /// of whole iterations.
     ScanPage,
     /// The same type of value: for memory, IDs, times, random keys, dumps, and texts about the
     /// server.

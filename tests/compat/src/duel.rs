@@ -1,4 +1,5 @@
-//! Runs one stream against two servers: runs each act on both servers, and compares the results.
+//! Runs one stream against two servers. An *act* is a step of the stream, for example a batch of
+//! commands. A *duel* runs each act on both servers, and compares the results.
 
 mod acts;
 mod carry;

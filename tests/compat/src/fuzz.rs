@@ -85,7 +85,7 @@ struct Run<'o> {
     closed: AtomicU64,
     short_lived: AtomicU64,
     slowest_us: AtomicU64,
-    /// Time at which the GET without a reply so far was sent; `None` if all have replies.
+    /// Time at which the pending GET was sent; `None` if no GET waits for its reply.
     asked: Mutex<Option<Instant>>,
     failures: Mutex<Vec<String>>,
 }

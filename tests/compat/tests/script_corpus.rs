@@ -38,7 +38,8 @@ fn run(mut servers: impl FnMut() -> Addresses, what: &str, wanted: impl Fn(&Entr
     for (file, entries) in files() {
         for entry in entries.iter().filter(|entry| wanted(entry)) {
             for protocol in [Protocol::Resp2, Protocol::Resp3] {
-                // Endless scripts take seconds, and the result does not depend on the protocol.
+                // Scripts that use up the memory take seconds, and the result does not depend on
+                // the protocol.
                 if entry.verdict == Verdict::Unsafe && protocol == Protocol::Resp3 {
                     continue;
                 }

@@ -12,8 +12,8 @@ use std::cell::RefCell;
 use libfuzzer_sys::fuzz_target;
 use lua::Property;
 
-/// The script. `ARGV` has the input without its first byte, then the two parts of that: a format
-/// for `struct`, and data.
+/// The script. `ARGV[1]` is the input without its first byte. `ARGV[2]` and `ARGV[3]` are the two
+/// parts of `ARGV[1]`: a format for `struct`, and data.
 const CODE: &[u8] = br"
 local function pack(...) return select('#', ...) > 0 and cmsgpack.pack(...) or '' end
 local function repack(packed)
@@ -26,7 +26,8 @@ local function check(unpacked, ...)
   local decoded, once = pcall(pack, ...)
   -- Packing needs room for each value twice, which the stack may lack.
   if not decoded then return end
-  -- Tables that are too deep become nil, which is no key and no element. The order of pairs depends on how a table was filled.
+  -- Only sizes are compared: the order of pairs depends on how a table was filled. The first packing may differ in size,
+  -- because tables that are too deep become nil, which is no key and no element.
   local twice = repack(once)
   local thrice = twice and repack(twice)
   assert(not thrice or #thrice == #twice, 'cmsgpack')
@@ -43,7 +44,7 @@ local function same(a, b)
   return a == b or (a ~= a and b ~= b)
 end
 local fields = {pcall(struct.unpack, ARGV[2], ARGV[3])}
--- The size before `c0` is no result, so that format does not pack.
+-- For `c0`, unpack does not return the size that precedes the string, so pack would lack an argument.
 if fields[1] and not ARGV[2]:find('c0') and not ARGV[2]:find('c%d*0') then
   local packed, text = pcall(struct.pack, ARGV[2], unpack(fields, 2, #fields - 1))
   if packed then

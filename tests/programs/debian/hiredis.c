@@ -20,7 +20,7 @@ static void fail(const char *what) {
     exit(1);
 }
 
-/* Writes a reply as text: (2|"a"|3|nil|"b"). */
+/* Writes a reply as text; an array as (2|"a"|nil). */
 static void write_reply(const redisReply *reply, char *text, size_t room) {
     size_t used;
     switch (reply->type) {

@@ -50,7 +50,7 @@ class RedissonObjects {
     lock.lock();
     lock.lock();
     Verdict.equal(elsewhere(() -> redisson.getLock("lock").tryLock()), false);
-    Thread.sleep(2000); // the watchdog renews it
+    Thread.sleep(2000); // longer than the timeout: the watchdog renews the lock
     Verdict.equal(lock.isHeldByCurrentThread() && lock.remainTimeToLive() > 0, true);
     lock.unlock();
     var waiting = CompletableFuture.supplyAsync(() -> tryLock(redisson));

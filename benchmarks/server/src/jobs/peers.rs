@@ -1,10 +1,10 @@
 //! `bench jobs --tests peers`: job queues of other projects on redis-server, and Punctual's own
 //! clients, with their usual settings.
 //!
-//! Each peer has two programs: one adds jobs, the other one is a worker that runs ten jobs at a
-//! time (Celery, by default, runs one process for each core). Each handler of a job appends its
-//! lateness to a file. The number of lines in the file shows when all jobs are done. Each
-//! measurement starts a new server without persistence.
+//! A peer is a program with two modes. In the mode `produce` it adds jobs. In the mode `work` it is
+//! a worker that runs ten jobs at a time (Celery, by default, runs one process for each core). The
+//! handler of a job appends the lateness of the job to a file. The number of lines in the file
+//! shows when all jobs are done. Each measurement starts a new server without persistence.
 //!
 //! The source of the programs is compiled into this binary; `scripts/setup job-peers` installs
 //! their packages.
@@ -85,7 +85,7 @@ const SCRIPTS: [Script; 4] = [
     },
 ];
 
-/// A job queue, and the command line of its programs.
+/// A job queue, and the command line of its program.
 struct Peer {
     name: String,
     on_punctual: bool,
@@ -105,7 +105,7 @@ pub(super) fn run(options: &JobsOptions, programs: &[Program], report: &mut Repo
     );
     let folder = temporary_directory()?;
     let mut peers = peers(&options.packages, folder.path())?;
-    // A peer without Punctual runs on the first other server.
+    // A peer without Punctual runs on the first server that is not Punctual.
     peers.retain(|peer| {
         programs
             .iter()
@@ -135,7 +135,7 @@ pub(super) fn run(options: &JobsOptions, programs: &[Program], report: &mut Repo
             return raw(&server, jobs, spread);
         }
         match measure(peer, &server, jobs, spread, folder.path()) {
-            // The failure of one peer does not end the measurement of the others.
+            // The failure of one peer does not end the measurement of the other peers.
             Err(Error::Invalid(reason)) => {
                 say!("{reason}");
                 Ok(Figures::default())
@@ -279,8 +279,8 @@ impl Peer {
     }
 }
 
-/// Waits until the file has `lines` lines, or until no line was added for [`PATIENCE`]. Returns the
-/// numbers in the lines.
+/// Waits until the file has `lines` lines, or until no line was added for [`PATIENCE`] after the
+/// Unix time `until_ms`. Returns the numbers in the lines.
 fn wait_for(out: &Path, lines: usize, until_ms: u64) -> Vec<u64> {
     let mut seen = (0, Instant::now());
     loop {

@@ -1,5 +1,6 @@
 //! Not a queue: shows the cost of the benchmark itself (random numbers and the array of handles)
-//! and of one access to a record of 24 bytes, which every queue needs. Its timers never fire.
+//! and of one access to a record of 24 bytes, which every queue needs. It takes part only in
+//! workloads that fire no timers.
 
 use crate::contender::{Contender, Role};
 

@@ -1,11 +1,11 @@
-//! The crate `dary_heap` 0.3 with lazy deletion, over a slab with generations. It is an optimised
-//! form of the fastest usual design.
+//! The crate `dary_heap` 0.3 with lazy deletion, over a slab with generations: an optimised form of
+//! the usual `BinaryHeap` that keeps cancelled entries.
 //!
 //! The heap is 4-ary. An entry is one number of 16 bytes: deadline, index, generation. Cancelling
 //! increments the generation of the timer's record, so the timer's entry is dead; it is dropped
 //! when it reaches the top. Re-arming does the same and pushes another entry. When there are more
-//! dead entries than live timers (and more than [`DEAD_AT_REST`]), the dead entries are removed and
-//! the heap is rebuilt in O(n).
+//! dead entries than live timers plus [`DEAD_AT_REST`], the dead entries are removed and the heap
+//! is rebuilt in O(n).
 //!
 //! The queue is exact. Timers with equal deadlines fire in any order. Stale handles are refused
 //! until the generation wraps around.
@@ -17,7 +17,7 @@ use dary_heap::QuaternaryHeap;
 
 use crate::contender::Contender;
 
-/// Up to this number, dead entries are not removed.
+/// Number of dead entries that are kept in addition to one for each live timer.
 const DEAD_AT_REST: usize = 64;
 
 #[derive(Clone, Copy)]
@@ -66,7 +66,7 @@ impl LazyHeap {
         record.payload
     }
 
-    /// Removes the dead entries if there are more of them than live timers.
+    /// Removes the dead entries if there are too many.
     fn bound_garbage(&mut self) {
         let live = self.records.len() - self.free.len();
         if self.heap.len() > 2 * live + DEAD_AT_REST {

@@ -1,5 +1,5 @@
-//! Timers of other libraries, each in one file and used in the fastest way. The head of each file
-//! has the version, the tick and the limits of the library.
+//! Timers of other libraries and designs, each in one file and used in the fastest way. The head of
+//! each file has the tick and the limits of the queue, and the version of a library.
 
 mod btree_map;
 mod delay_queue;

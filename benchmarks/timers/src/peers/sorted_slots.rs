@@ -68,7 +68,7 @@ impl SortedSlots {
         }
     }
 
-    /// Fires all due timers within the span: whole slots first, then a part of the last one.
+    /// Fires all due timers within the span: whole slots first, then a part of the last slot.
     fn take_until(&mut self, now: u64, out: &mut impl FnMut(u64)) {
         let whole = (now.saturating_sub(self.start) / GRANULARITY).min(SLOTS as u64) as usize;
         for ahead in 0..whole {

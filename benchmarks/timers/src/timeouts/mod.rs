@@ -65,7 +65,8 @@ fn setup(threads: usize) -> Setup {
     }
 }
 
-/// A workload with its bars: a number of threads, another contender, and the maximum ratio to it.
+/// A workload with its bars. A bar is a number of threads, another contender, and the maximum ratio
+/// of Punctual's figure to the figure of that contender.
 struct Study {
     name: &'static str,
     title: &'static str,
@@ -183,18 +184,19 @@ impl Study {
             for (at, setup) in setups.iter().enumerate() {
                 for turn in 0..entries.len() {
                     bar.inc(1);
-                    let who = (turn + number) % entries.len();
-                    let runtime = match entries[who].alternative {
+                    let contender = (turn + number) % entries.len();
+                    let runtime = match entries[contender].alternative {
                         true => setup.alternative.as_ref(),
                         false => Some(&setup.runtime),
                     };
-                    let Some(runtime) = runtime.filter(|_| takes_part(&entries[who])) else {
+                    let Some(runtime) = runtime.filter(|_| takes_part(&entries[contender])) else {
                         continue;
                     };
                     let seed = seed ^ (number as u64) << 32;
-                    let round = (entries[who].round)(self.workload, runtime, setup.threads, seed);
+                    let round =
+                        (entries[contender].round)(self.workload, runtime, setup.threads, seed);
                     if number > 0 {
-                        took[who][at].push(round);
+                        took[contender][at].push(round);
                     }
                 }
             }
@@ -219,10 +221,10 @@ impl Study {
         }
         let mut table = Table::new(1, head);
         let mut medians = vec![vec![None; setups.len()]; entries.len()];
-        for (who, entry) in entries.iter().enumerate() {
+        for (contender, entry) in entries.iter().enumerate() {
             let mut row = vec![entry.name.to_owned()];
             for (at, setup) in setups.iter().enumerate() {
-                let rounds = &took[who][at];
+                let rounds = &took[contender][at];
                 let figures = Spread::of(rounds.iter().map(|took| self.workload.figure(took)));
                 let walls = Spread::of(
                     rounds
@@ -237,7 +239,7 @@ impl Study {
                 row.push(text(shown.median));
                 row.push(format!("{}-{}", text(shown.low), text(shown.high)));
                 row.push(number(wall.median));
-                medians[who][at] = Some(shown.median);
+                medians[contender][at] = Some(shown.median);
             }
             table.row(row);
         }

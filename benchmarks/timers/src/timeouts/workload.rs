@@ -25,7 +25,7 @@ use crate::table::number;
 /// Number of operations in one poll of a task: runtimes limit the work of a task per poll.
 const AT_ONCE: usize = 64;
 
-/// Time limit of each future.
+/// Time limit of each timeout.
 const LIMIT: Duration = Duration::from_secs(1);
 
 /// Time from the arming to the drop of a timeout in [`Workload::Rate`].
@@ -114,8 +114,8 @@ pub fn round<C: Contender>(
     seed: u64,
 ) -> Took {
     let ended = Arc::new(AtomicBool::new(false));
-    // A ticker, so that no queue is empty and every driver has an earlier deadline, as in a server.
-    // Otherwise tokio would write to an eventfd each time a timeout is armed.
+    // A ticker, so that every timer driver has a deadline before the measured timeouts, as in a
+    // server. Otherwise tokio would write to an eventfd each time a timeout is armed.
     let ticker = runtime.spawn({
         let ended = ended.clone();
         async move {

@@ -1,6 +1,6 @@
 //! The two benchmarks of the discussion that ended with neqo's wheel being replaced
 //! (mozilla/neqo#1780). One drains a queue of eight timers, one by one. The other asks an empty
-//! queue for its next deadline.
+//! queue for due timers and for its next deadline.
 
 use std::hint::black_box;
 

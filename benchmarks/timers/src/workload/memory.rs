@@ -24,7 +24,7 @@ fn measure<C: Contender>(size: usize, random: &mut Rng, pace: &Pace) -> Option<V
     let kept = size * (size_of::<C::Handle>() + size_of::<u64>());
     let of_queue = |counted: usize| (counted - kept) as f64;
     let armed = of_queue(allocation::live());
-    allocation::take_most();
+    allocation::take_peak();
     let mut cut = false;
     let mut churn = |operation: &mut dyn FnMut(&mut C, usize)| {
         let operation = || operation(&mut queue, random.usize(..size));
@@ -49,7 +49,7 @@ fn measure<C: Contender>(size: usize, random: &mut Rng, pace: &Pace) -> Option<V
         let handle = queue.arm(HOUR + uniform(&mut ahead), 0);
         queue.cancel(handle);
     });
-    let peak = of_queue(allocation::take_most());
+    let peak = of_queue(allocation::take_peak());
     let sample = |figure, value, cut| Sample {
         figure,
         value,

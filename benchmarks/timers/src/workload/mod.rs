@@ -113,7 +113,7 @@ impl Workload {
         match role {
             Role::Ours | Role::Peer => true,
             Role::Scan => matches!(self, Connections | Drain | Quic | QuicOn),
-            // Its timers never fire.
+            // The floor does not fire due timers.
             Role::Floor => matches!(self, Arm | Steady | Later | Earlier),
         }
     }

@@ -12,7 +12,7 @@ use crate::contender::Contender;
 use crate::results::{Figure, Sample};
 
 /// Maximum change of a deadline by re-arming, in microseconds.
-const MOST: u64 = 64 * MS;
+const REARM_MAX: u64 = 64 * MS;
 
 /// Mean of the uniform timeouts of most workloads, in microseconds.
 const MEAN: u64 = (MS + SPAN) / 2;
@@ -29,9 +29,9 @@ fn quic_timeout(random: &mut Rng) -> u64 {
 struct Running<C: Contender> {
     all: Filled<C>,
     now: u64,
-    /// Microseconds that the clock advances with each operation: whole ones, and a fraction in
-    /// units of 2^-32.
+    /// Time by which the clock advances with each operation, in units of 2^-32 µs.
     step: u64,
+    /// Part of a microsecond that has passed since `now`, in units of 2^-32 µs.
     fraction: u64,
     due: Vec<u64>,
     timeout: fn(&mut Rng) -> u64,
@@ -79,7 +79,7 @@ impl<C: Contender> Running<C> {
     }
 }
 
-/// Returns the number of operations: enough for each timer to be touched once.
+/// Returns the number of operations: at least one for each timer.
 fn operations(size: usize, pace: &Pace) -> usize {
     pace.operations.max(size)
 }
@@ -106,7 +106,7 @@ pub fn later<C: Contender>(size: usize, random: &mut Rng, pace: &Pace) -> Option
     let took = timed(operations(size, pace), pace, || {
         on.advance(random);
         let at = random.usize(..size);
-        on.rearm(at, on.all.deadlines[at] + random.u64(1..=MOST));
+        on.rearm(at, on.all.deadlines[at] + random.u64(1..=REARM_MAX));
     });
     let faults = on.all.wrong_next();
     Some(vec![Sample::timing(Figure::RearmLaterOn, took, faults)])
@@ -118,7 +118,7 @@ pub fn earlier<C: Contender>(size: usize, random: &mut Rng, pace: &Pace) -> Opti
     let took = timed(operations(size, pace), pace, || {
         on.advance(random);
         let at = random.usize(..size);
-        let deadline = on.all.deadlines[at].saturating_sub(random.u64(1..=MOST));
+        let deadline = on.all.deadlines[at].saturating_sub(random.u64(1..=REARM_MAX));
         on.rearm(at, deadline.max(on.now + 1));
     });
     let faults = on.all.wrong_next();

@@ -10,14 +10,14 @@ use crate::contender::{Contender, Role};
 use crate::results::{Figure, Sample};
 
 /// Maximum change of a deadline by re-arming, in microseconds.
-const MOST: u64 = 64 * MS;
+const REARM_MAX: u64 = 64 * MS;
 
 /// A round has this many times more queries than other operations, because queries are cheap.
 const QUESTIONS: usize = 8;
 
 /// Returns the number of operations that change one of N timers: at least N in a round, so that the
 /// round includes deferred work of the queue (sweeping, compaction).
-fn touching(size: usize, pace: &Pace) -> usize {
+fn changes(size: usize, pace: &Pace) -> usize {
     pace.operations.max(size)
 }
 
@@ -25,7 +25,7 @@ fn touching(size: usize, pace: &Pace) -> usize {
 pub fn steady<C: Contender>(size: usize, random: &mut Rng, pace: &Pace) -> Option<Vec<Sample>> {
     let mut all = Filled::<C>::with(size, pace, || uniform(random))?;
     let mut refused = 0;
-    let took = timed(touching(size, pace), pace, || {
+    let took = timed(changes(size, pace), pace, || {
         let at = random.usize(..size);
         refused += usize::from(!all.queue.cancel(all.handles[at]));
         all.handles[at] = all.queue.arm(uniform(random), at as u64);
@@ -60,9 +60,9 @@ fn rearm<C: Contender>(
     moved: impl Fn(u64, u64) -> u64,
 ) -> Option<Vec<Sample>> {
     let mut all = Filled::<C>::with(size, pace, || uniform(random))?;
-    let took = timed(touching(size, pace), pace, || {
+    let took = timed(changes(size, pace), pace, || {
         let at = random.usize(..size);
-        let deadline = moved(all.deadlines[at], random.u64(1..=MOST));
+        let deadline = moved(all.deadlines[at], random.u64(1..=REARM_MAX));
         all.deadlines[at] = deadline;
         all.queue.rearm(&mut all.handles[at], deadline);
     });

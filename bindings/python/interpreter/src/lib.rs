@@ -19,8 +19,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 /// `ImportError` if another interpreter has claimed it.
 pub fn claim(_py: Python<'_>, package: &str) -> PyResult<()> {
     static OWNER: AtomicI64 = AtomicI64::new(-1);
-    // SAFETY: a `Python<'_>` proves that this thread holds the GIL of an interpreter, which lives
-    // at least as long.
+    // SAFETY: a `Python<'_>` proves that this thread holds the GIL of an interpreter. The
+    // interpreter lives as long as this thread holds its GIL.
     let current = unsafe { PyInterpreterState_GetID(PyInterpreterState_Get()) };
     match OWNER.compare_exchange(-1, current, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => Ok(()),

@@ -72,7 +72,7 @@ class Job:
 class RetryError(Exception):
     """Raised by a job's function to have the job tried again.
 
-    `delay` is the time until then; without it, the job's own backoff applies.
+    `delay` is the time in seconds until the next attempt; without it, the job's own backoff applies.
     """
 
     def __init__(self, message: str = "", *, delay: float | None = None) -> None:
@@ -213,7 +213,7 @@ def _pipeline(client: Any, commands: Sequence[Words]) -> Any:
 
 
 def _check(replies: Sequence[Any]) -> None:
-    """Raise the first transient error. After other errors, the leases of the jobs expire."""
+    """Raise the first transient error. Ignore other errors: the leases of their jobs expire."""
     transient = _transient_errors()
     for reply in replies:
         if isinstance(reply, transient):
@@ -224,9 +224,9 @@ class Worker:
     """Calls `handle(job)` for each job of the queues, in `threads` threads.
 
     The queues are served in the order of `queues`. While a job runs, the worker renews its lease of
-    `lease` seconds, so the lease expires only if the process dies. If `handle` raises an exception,
-    the attempt has failed. A worker that stops waits up to `grace` seconds for the running jobs;
-    the attempts of jobs that have not ended by then have failed.
+    `lease` seconds, so the lease expires only if the process dies or cannot reach the server. If
+    `handle` raises an exception, the attempt has failed. A worker that stops waits up to `grace`
+    seconds for the running jobs; the attempts of jobs that have not ended by then have failed.
     """
 
     def __init__(
@@ -249,13 +249,13 @@ class Worker:
         self._running: set[Job] = set()
         #: Jobs for the threads; each `None` ends a thread.
         self._todo: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        #: Jobs to acknowledge; `None` ends the thread that does so.
+        #: Jobs to acknowledge; `None` ends the thread that acknowledges them.
         self._ended: queue.SimpleQueue[_Ending | None] = queue.SimpleQueue()
         #: Numbers of slots that have become free. `stop`, also in a signal handler, puts 0.
         self._freed: queue.SimpleQueue[int] = queue.SimpleQueue()
 
     def stop(self) -> None:
-        """Make `run` return as soon as the running jobs are done."""
+        """Make `run` return when the running jobs are done, at the latest after `grace` seconds."""
         self._stopped = True
         self._freed.put(0)
 
@@ -405,7 +405,7 @@ class AsyncWorker:
         self._reporting: asyncio.Task[None] | None = None
 
     def stop(self) -> None:
-        """Make `run` return as soon as the running jobs are done."""
+        """Make `run` return when the running jobs are done, at the latest after `grace` seconds."""
         self._stopped = True
         if self._changed is not None:
             self._changed.set()

@@ -67,8 +67,8 @@ impl Attributes {
         self.debug.load(Relaxed)
     }
 
-    /// Returns the overrides in this loop and in its class. A program may assign another class to
-    /// the loop.
+    /// Returns the overrides in this loop and in its class. Inspects the class again if the program
+    /// has assigned another one to the loop.
     #[inline]
     pub(super) fn overrides(&self, timers: &Bound<'_, LoopTimers>) -> PyResult<Overrides> {
         if self.class.load(Relaxed) != timers.get_type_ptr() as usize {

@@ -1,8 +1,8 @@
 //! Conversion between loop times and ticks: a loop counts seconds as floats, its wheel nanoseconds.
 //!
 //! The system's clock is read in nanoseconds and reported as the nearest float, as by
-//! `time.monotonic()`. A deadline becomes the first nanosecond that is reported as the deadline or
-//! later. So a timer fires as soon as `loop.time()` reaches its deadline, and never before.
+//! `time.monotonic()`. A deadline becomes the first nanosecond whose float is not below it. So a
+//! timer fires as soon as `loop.time()` reaches its deadline, and never before.
 //!
 //! A clock that a program supplies (`time` of a subclass) counts only in floats. As in asyncio, the
 //! tolerance is the clock's resolution: a deadline that differs from the current time only by

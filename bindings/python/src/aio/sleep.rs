@@ -72,7 +72,8 @@ impl Sleep {
         }
         if left > NAP {
             let milliseconds = (left - left / 512 - MILLISECOND) / MILLISECOND;
-            // Python rounds up; half a millisecond absorbs the rounding error of the float.
+            // Python rounds the timeout up to whole milliseconds. Subtracting half a millisecond
+            // keeps a rounding error of the float from adding one.
             let events = self.select(py, (milliseconds as f64 - 0.5) / 1e3)?;
             if events.is_truthy()? {
                 return Ok(events);

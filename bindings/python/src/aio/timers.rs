@@ -12,9 +12,9 @@ use pyo3::gc::PyVisit;
 use pyo3::types::{PyIterator, PyList};
 use pyo3::{PyTraverseError, prelude::*};
 
-/// Maximum number of handles that become ready in one iteration of the loop. It bounds the delay of
-/// socket events; and so many handles share the cost of an iteration, some 10 us with its system
-/// call.
+/// Maximum number of handles that become ready in one iteration of the loop. A higher limit would
+/// delay socket events. A lower one would divide the cost of an iteration, some 10 us with its
+/// system call, by fewer handles.
 pub(super) const BATCH: usize = 256;
 
 /// Maximum work in the wheel per iteration: the number of due handles and of entries that move to a

@@ -232,7 +232,8 @@ fn an_ended_select_keeps_its_unsent_items() {
 
 #[test]
 fn a_fork_has_no_waiting_operations() {
-    // The fork count is global and other tests wait, so this waiter pretends to be the parent's.
+    // Increasing the global fork count would end the waits of other tests. So this waiter has a
+    // count that is one lower, like a waiter of the parent process.
     let parent = Arc::new(Waiter::of_process(waiter::forks().wrapping_sub(1)));
     let other = Chan::new(0);
     assert!(other.wait_to_receive(&parent, 0));
@@ -273,7 +274,8 @@ fn concurrent_operations_lose_and_duplicate_nothing() {
                             assert!(send(here, item));
                             continue;
                         }
-                        // Sends on one channel or receives on the other, until it has sent.
+                        // Each select sends `item` on one channel or receives from the other.
+                        // Repeats until `item` is sent.
                         let mut cases =
                             [Case::Send(here, Some(Box::new(item))), Case::Receive(there)];
                         loop {

@@ -34,7 +34,7 @@ pub(super) enum PyAlarm {
     Call(Option<Py<PyAny>>),
 }
 
-/// A timer that exists as long as its alarm is armed.
+/// Pointer to a timer or ticker, which lives at least as long as its alarm is armed.
 pub(super) struct Pinned<T>(NonNull<T>);
 
 // SAFETY: used only as a `&T`.

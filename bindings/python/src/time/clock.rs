@@ -108,7 +108,8 @@ fn system(py: Python<'_>) -> System {
     }
 }
 
-/// The parent process's driver and the tick of the fork. It only converts times in this process.
+/// The parent process's driver and the tick of the fork. This process uses that driver only to
+/// convert times.
 static PARENT: GilCell<Option<(System, u64)>> = GilCell::new(None);
 
 impl System {

@@ -1,7 +1,7 @@
 """Runs the tests of pygolang 0.1 on `punctual.golang`; scripts/test-pygolang copies both together.
 
-`golang` here is a package of modules that pygolang's tests import: the names of `punctual.golang`,
-and what pygolang's own tests need of its insides.
+`golang` here is a package of the modules that pygolang's tests import: the names of
+`punctual.golang`, and replacements for the internals of pygolang that these tests use.
 """
 
 from __future__ import annotations

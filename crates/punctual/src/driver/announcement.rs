@@ -1,6 +1,6 @@
 use super::sync::{AtomicU64, Ordering, fence};
 
-/// The value while the thread is awake. No tick is earlier than 0, so no caller takes it.
+/// The value while the thread is awake. No tick is before 0, so no caller takes this value.
 const AWAKE: u64 = 0;
 
 /// A thread's announcement that it sleeps until a tick. Other threads read it to decide whether

@@ -18,7 +18,7 @@ use crate::queue::{Polled, TimerKey};
 const BATCH: usize = 64;
 
 /// Number of times that the driver's thread yields the processor to let a waiting thread take the
-/// lock. It takes at most a tenth of a millisecond.
+/// lock. Together these yields usually take less than a tenth of a millisecond.
 const YIELDS_MAX: u32 = 100;
 
 /// Maximum number of entries, including dead entries, for which the driver finds the exact earliest

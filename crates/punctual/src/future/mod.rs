@@ -87,8 +87,8 @@
 //!
 //! - A future owns at most one alarm, which holds a waker. A poll that has to wait arms the alarm.
 //!   The alarm is disarmed when the future is ready or dropped.
-//! - Only `waiting` passes wakers to the driver. A waker is cloned, woken and dropped with no lock
-//!   held, because all three may run the executor's code.
+//! - Only the module `waiting` passes wakers to the driver. A waker is cloned, woken and dropped
+//!   with no lock held, because all three may run the executor's code.
 //! - A future keeps its *timeline*: the real clock, or the virtual clock that its thread has
 //!   entered. The timeline is chosen when the future is created, or when a [`Timeout`] is first
 //!   polled.

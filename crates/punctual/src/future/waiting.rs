@@ -23,7 +23,7 @@ impl Waiting {
     }
 
     /// Returns true if the deadline has not passed. The driver then wakes `waker`, not an earlier
-    /// one.
+    /// waker.
     #[inline]
     pub(super) fn is_pending(&self, timeline: &Timeline, waker: &Waker) -> bool {
         let same =

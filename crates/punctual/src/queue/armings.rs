@@ -4,12 +4,12 @@
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
-/// No timer gets this sequence or a later one: the queue renumbers all timers before.
+/// When the counter reaches this sequence, the queue renumbers all timers. So no timer gets it.
 const SEQUENCE_LIMIT: NonZeroU32 = NonZeroU32::MAX;
 
 /// An arming: deadline, sequence and the timer's index, from the upper to the lower bits of one
-/// number. One comparison orders two armings, and no two armings are equal. (A struct would be
-/// written field by field and then copied as a whole, which stalls the processor.)
+/// number. One comparison orders two armings, and no two armings are equal. (The processor stalls
+/// when a struct is written field by field and then read as a whole.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Arming(u128);
 

@@ -21,7 +21,7 @@ mod slab;
 pub mod wheel;
 
 pub use heap::Heap;
-#[doc(hidden)] // of the bindings
+#[doc(hidden)] // for the bindings only
 pub use heap::placed;
 pub use priority::{PriorityQueue, TotalF64};
 
@@ -213,7 +213,8 @@ pub trait DeadlineQueue<T> {
     /// Removes and returns the first timer due at `now`, or `None` if no timer is due.
     fn pop_due(&mut self, now: u64) -> Option<Expired<T>>;
 
-    /// Pops like [`pop_due`](Self::pop_due), with bounded work.
+    /// Pops like [`pop_due`](Self::pop_due). Each popped timer takes 1 from `budget`, and so does
+    /// each entry that a [`Wheel`](wheel::Wheel) moves on the way.
     fn poll_due(&mut self, now: u64, budget: &mut usize) -> Polled<T>;
 
     /// Returns a lower bound of all deadlines, or `None` if no timer is armed.
@@ -222,7 +223,7 @@ pub trait DeadlineQueue<T> {
     /// Returns the earliest deadline, or `None` if no timer is armed.
     fn next_deadline(&mut self) -> Option<u64>;
 
-    /// Frees memory that no armed timer needs.
+    /// Frees unused memory, except gaps between records and room for 1,024 timers.
     fn shrink_to_fit(&mut self);
 
     /// Returns the bytes taken by the queue and its allocations, excluding memory that the values

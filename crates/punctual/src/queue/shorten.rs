@@ -6,11 +6,10 @@ use core::mem::size_of;
 /// How the allocator shrinks a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ShrinkMode {
-    /// The allocator shrinks the block in place, or no call of [`shorten`] has seen it copy one
-    /// yet.
+    /// The allocator shrinks blocks in place, as far as calls of [`shorten`] have seen.
     InPlace,
-    /// The allocator copies the rest to another block. Repeated for each piece, that takes longer
-    /// than freeing the array at once.
+    /// The allocator copies the remaining elements to another block. To copy them for each freed
+    /// piece takes longer than to free the array at once.
     Copies,
 }
 
@@ -36,8 +35,8 @@ pub(super) fn lengthen<E>(array: &mut Vec<E>) {
 }
 
 /// Truncates an array to `to` elements and frees the memory after them, in time proportional to the
-/// freed piece. If the allocator turns out to copy the rest, later calls keep the memory until only
-/// `min_len` elements are left.
+/// freed piece. If the allocator turns out to copy the remaining elements, later calls keep the
+/// memory until only `min_len` elements are left.
 pub(super) fn shorten<E>(array: &mut Vec<E>, to: usize, min_len: usize, mode: &mut ShrinkMode) {
     array.truncate(to);
     if *mode == ShrinkMode::InPlace || to <= min_len {

@@ -37,7 +37,7 @@
 //!   and the caller need not drain it. If `stop` returns true, the timer has not fired. If a timer
 //!   is stopped while it fires, either it fires or `stop` returns true, never both.
 //! - A [`Ticker`] ticks at multiples of its period from its start. Ticks that are not received in
-//!   time are skipped, not queued, and a late tick does not delay others.
+//!   time are skipped, not queued, and a late tick does not delay later ticks.
 //! - Callbacks run on worker threads, as many as needed: a callback that blocks delays no timer and
 //!   no other callback. Callbacks with equal deadlines may run at the same time. The panic hook
 //!   reports a panic in a callback, which has no other effect.
@@ -48,9 +48,9 @@
 //! # Cost
 //!
 //! All timers of a process share one thread, which starts when the first timer is armed and sleeps
-//! exactly until the next deadline. Only a timer that is due earlier than all others wakes it
-//! before. Arming and stopping are O(1) and take about a tenth of a microsecond; threads that arm
-//! timers rarely wait for each other. A stopped timer leaves no memory in use.
+//! exactly until the next deadline. Arming a timer wakes this thread only if the timer is due
+//! before all other timers. Arming and stopping are O(1) and take about a tenth of a microsecond;
+//! threads that arm timers rarely wait for each other. A stopped timer leaves no memory in use.
 //!
 //! A channel costs more than a timer. The channel doubles the time to create a [`Timer`], and takes
 //! nearly all of the kilobyte that a `Timer` takes. A timer of [`after_func`] takes about 130

@@ -1,5 +1,5 @@
-//! Tests with threads that stop, reset and drop timers while these fire. One thread advances a
-//! virtual clock meanwhile, so only the interleaving of the threads matters, not real time.
+//! Tests with threads that stop and reset timers, receive and sleep while the timers fire. Other
+//! threads advance a virtual clock, so only the interleaving of the threads matters, not real time.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};

@@ -10,20 +10,24 @@ const fn sized(many: usize, few: usize) -> usize {
     if cfg!(miri) { few } else { many }
 }
 
-/// An operation. A `u8` picks a value, and a time is nanoseconds after the clock.
+/// An operation. An `i64` is a time in nanoseconds after the clock.
 #[derive(Clone, Copy, Debug)]
 enum Op {
     Insert(i64),
+    /// Removes the value that the number picks.
     Remove(u8),
+    /// Resets the value that the `u8` picks.
     Reset(u8, i64),
+    /// Advances the clock by 2 to this power, in nanoseconds.
     Advance(u32),
     TakeNext,
+    /// Takes at most this many values.
     TakeUntil(u8),
     JumpToNext,
     Clear,
 }
 
-/// Returns times from some nanoseconds before the clock to hours after it.
+/// Returns times from six hours before the clock to 31 hours after it.
 fn distance() -> impl Strategy<Value = i64> {
     (-40i64..200, 0..40).prop_map(|(mantissa, exponent)| mantissa << exponent)
 }

@@ -19,7 +19,7 @@ pub const fn sized(many: usize, few: usize) -> usize {
     if cfg!(miri) { few } else { many }
 }
 
-/// A distance in ticks: `mantissa << exponent`, from one tick to the full range.
+/// A distance in ticks: `mantissa << exponent`, from 0 ticks to the full range.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(fuzzing, derive(arbitrary::Arbitrary))]
 pub struct Span {
@@ -53,10 +53,12 @@ pub enum When {
 #[cfg_attr(fuzzing, derive(arbitrary::Arbitrary))]
 pub enum Op {
     Insert(When),
+    /// Inserts this many timers with the same deadline.
     Burst(u8, When),
     Remove(u8),
     RemoveLast,
     Reset(u8, When),
+    /// Changes the timer's value.
     Change(u8),
     Stale(u8),
     Advance(Span),
@@ -377,7 +379,7 @@ impl<Q: Subject> Model<Q> {
         popped.is_some()
     }
 
-    /// Compares a popped timer with the timer that must be popped next.
+    /// Compares a popped timer, or `None`, with the timer that must be popped next.
     fn expect(&mut self, popped: Option<Expired<u64>>) {
         let due = self
             .order
@@ -411,7 +413,7 @@ impl<Q: Subject> Model<Q> {
         while self.pop() {}
     }
 
-    /// Makes one bounded call. Returns true if no timer is due any more.
+    /// Calls `poll_due` once with this budget. Returns true if no timer is due any more.
     pub fn poll(&mut self, budget: usize) -> bool {
         let mut left = budget;
         match self.queue.poll_due(self.now, &mut left) {

@@ -188,7 +188,7 @@ fn pack(stack: &mut Stack<'_>) -> Result<i32, Raise> {
                     field.size as usize
                 };
                 let Some(value) = value.get(..size) else {
-                    // The message of Redis names the argument after the wrong one.
+                    // Redis's message names the argument after the wrong argument.
                     return Err(stack.argument_error(at + 1, "string too short"));
                 };
                 out.extend_from_slice(value);

@@ -197,8 +197,9 @@ impl State {
         }
     }
 
-    /// Calls the function below its `arguments`, and pushes one result, or the error. The error
-    /// handler is at index 1. Native functions can use `host` during the call.
+    /// Calls the function that is on the stack below its `arguments` values, and pushes one result,
+    /// or the error. The error handler is at index 1. Native functions can use `host` during the
+    /// call.
     pub(crate) fn call(&mut self, host: &mut dyn Host, arguments: i32) -> Outcome {
         let host: NonNull<dyn Host + '_> = NonNull::from(host);
         // SAFETY: only the lifetime changes, and the context drops the pointer before this function

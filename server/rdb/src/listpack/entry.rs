@@ -37,8 +37,8 @@ impl<'a> Element<'a> {
         }
     }
 
-    /// Returns the element as [`Element::of`] would make it: an integer if it is the decimal text
-    /// of one. Only unusual writers store such a text as bytes.
+    /// Returns the element as [`Element::of`] would make it: as an integer if it is the decimal
+    /// text of an integer. Only unusual writers store such a text as bytes.
     #[inline]
     pub fn canonical(self) -> Self {
         match self {

@@ -7,12 +7,12 @@ use crate::corrupt::{Corrupt, Flaw};
 use crate::listpack::{self, Element, HEADER_LEN, Listpack};
 
 /// A position in the elements of a checked listpack.
-struct Walk<'b> {
+struct Cursor<'b> {
     elements: &'b [u8],
     at: usize,
 }
 
-impl<'b> Walk<'b> {
+impl<'b> Cursor<'b> {
     /// Returns an error at the current position.
     fn error(&self, flaw: Flaw) -> Corrupt {
         Corrupt::new(HEADER_LEN + self.at, flaw)
@@ -39,37 +39,38 @@ impl<'b> Walk<'b> {
 /// Checks the listpack of the block `id`.
 pub(super) fn check(id: StreamId, bytes: &[u8]) -> Result<Block<&[u8]>, Corrupt> {
     let whole = Listpack::new(bytes)?;
-    let mut walk = Walk {
+    let mut cursor = Cursor {
         elements: whole.entries(),
         at: 0,
     };
-    let (live, deleted) = (walk.count()?, walk.count()?);
-    let fields = walk.count()?;
-    let start = walk.at;
+    let (live, deleted) = (cursor.count()?, cursor.count()?);
+    let fields = cursor.count()?;
+    let start = cursor.at;
     for _ in 0..fields {
-        walk.element(Flaw::Master)?;
+        cursor.element(Flaw::Master)?;
     }
-    let fields_end = walk.at;
-    if walk.element(Flaw::Master)? != Element::Int(0) || walk.at != fields_end + MASTER_END_LEN {
-        return Err(walk.error(Flaw::Master));
+    let fields_end = cursor.at;
+    if cursor.element(Flaw::Master)? != Element::Int(0) || cursor.at != fields_end + MASTER_END_LEN
+    {
+        return Err(cursor.error(Flaw::Master));
     }
     let mut last_id = None;
     let mut found = [0, 0];
-    while walk.at < walk.elements.len() {
-        let wrong = walk.error(Flaw::StreamEntry);
-        let header = Header::read(walk.elements, walk.at, fields as usize).ok_or(wrong)?;
+    while cursor.at < cursor.elements.len() {
+        let wrong = cursor.error(Flaw::StreamEntry);
+        let header = Header::read(cursor.elements, cursor.at, fields as usize).ok_or(wrong)?;
         let entry_id = id.offset(header.ms, header.seq);
         if entry_id < id || last_id.is_some_and(|last| entry_id <= last) {
-            return Err(walk.error(Flaw::StreamOrder));
+            return Err(cursor.error(Flaw::StreamOrder));
         }
         last_id = Some(entry_id);
         found[usize::from(header.flags & DELETED)] += 1;
-        walk.at = header.data;
+        cursor.at = header.data;
         for _ in 0..header.data_elements() {
-            walk.element(Flaw::StreamEntry)?;
+            cursor.element(Flaw::StreamEntry)?;
         }
         let count = elements(header.count, header.same_fields());
-        if walk.element(Flaw::StreamEntry)? != Element::Int(count as i64) {
+        if cursor.element(Flaw::StreamEntry)? != Element::Int(count as i64) {
             return Err(wrong);
         }
     }
@@ -77,7 +78,7 @@ pub(super) fn check(id: StreamId, bytes: &[u8]) -> Result<Block<&[u8]>, Corrupt>
         return Err(Corrupt::new(HEADER_LEN, Flaw::Count));
     };
     Ok(Block {
-        bytes: &walk.elements[start..],
+        bytes: &cursor.elements[start..],
         id,
         last_id,
         live,

@@ -1,5 +1,5 @@
-//! Hand-made bytes in encodings that current redis-servers read and no longer write. If
-//! redis-server is installed, the tests compare its result with ours.
+//! Hand-made bytes, mostly in encodings that redis-server 7.0 reads and no longer writes. If
+//! redis-server is installed, the tests of these encodings compare its result with ours.
 
 use punctual_rdb::ziplist::Ziplist;
 use punctual_rdb::{Corrupt, Error, Flaw, Kind, Meta, Reader, Reason};

@@ -173,7 +173,7 @@ fn damaged_payloads_beside_redis() {
     for round in 0..4000 {
         let (kind, value) = &values[round % values.len()];
         let mut value = value.clone();
-        // Lengths and encodings are near the start, so the damage is there as well.
+        // Most lengths and encodings are near the start, so the damage is in the first 900 bytes.
         let at = (random.bits() as usize) % value.len().min(900);
         match random.bits() % 3 {
             0 => value[at] = random.bits() as u8,

@@ -1,4 +1,4 @@
-//! Streams: the blocks and records of this crate compared with the ones of redis-server.
+//! Streams: compares the blocks and records of this crate with redis-server's.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

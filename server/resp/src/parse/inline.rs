@@ -7,8 +7,8 @@
 //! - A quote may open in the middle of a word. Its closing quote ends the word, so a blank or the
 //!   end of the line must follow.
 //!
-//! One difference: a NUL byte is an ordinary byte here. In Redis it ends the C string, and the
-//! parser waits for more bytes forever.
+//! One difference: a NUL byte is an ordinary byte here. In Redis it ends the C string, so Redis
+//! does not see the line's end and waits for more bytes.
 
 use crate::args::Span;
 use crate::error::ProtocolError;
@@ -48,7 +48,7 @@ pub(super) fn split(
     }
 }
 
-/// Reads one argument that starts unquoted; returns the rest of the line.
+/// Reads one argument; returns the rest of the line.
 fn word<'l>(line: &'l [u8], out: &mut Vec<u8>) -> Result<&'l [u8], ProtocolError> {
     let mut rest = line;
     while let [byte, tail @ ..] = rest {

@@ -63,7 +63,6 @@ pub(crate) fn set_with_subcommands(set: &mut CommandSet, entry: &Entry, on: bool
     }
 }
 
-/// Returns true if a command belongs to a category.
 pub(crate) fn is_member(entry: &Entry, category: &str) -> bool {
     entry.row.all_categories().contains(&category)
 }

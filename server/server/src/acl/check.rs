@@ -1,9 +1,9 @@
 //! Checks whether a user may run a command.
 //!
-//! The session of an unrestricted user has a flag and never calls this module. For other users a
-//! check is one bit test, and a comparison with the patterns of keys and channels. A user's
-//! selectors are tried in order until one of them allows the command with all of its keys and
-//! channels.
+//! A session has a flag for unrestricted users, and skips the check of each command if it is set.
+//! For other users, a check tests one bit for the command and compares each key and channel with
+//! the user's patterns. The user's selectors are tried in order until one of them allows the
+//! command with all of its keys and channels.
 
 use punctual_resp::Args;
 use punctual_resp::decimal::parse_i64;
@@ -103,7 +103,7 @@ pub(crate) fn check(user: &User, entry: &Entry, args: Args) -> Result<(), Denied
 }
 
 /// Returns true only if a selector allows a command; may return false for an allowed command. This
-/// is the fast path for allowed commands that have at most one key. O(patterns).
+/// is the fast path for commands with at most one key, and for selectors with `~*`. O(patterns).
 #[inline(always)]
 fn allows_plainly(selector: &Selector, entry: &Entry, args: Args) -> bool {
     if !selector.commands.has(entry.id) || entry.row.flags.has(Flags::PUBSUB) {
@@ -181,9 +181,9 @@ fn check_keys(selector: &Selector, entry: &Entry, args: Args) -> Result<(), Deni
     denied.map_or(Ok(()), Err)
 }
 
-/// Returns true if a selector certainly allows reading every key that a glob matches: if one of its
-/// patterns is `*` or equals the glob, or if the glob has no special characters and a pattern
-/// matches it. Other pairs of globs are not compared.
+/// Returns true if a selector certainly allows reading every key that a glob matches. That is so if
+/// one of the selector's patterns is `*` or equals the glob. A glob without special characters is a
+/// name, so it is enough that a pattern matches it. Other globs are not compared.
 fn reads_all_of(selector: &Selector, glob: &[u8]) -> bool {
     let is_name = !glob.iter().any(|byte| b"*?[\\".contains(byte));
     selector.all_keys

@@ -123,10 +123,17 @@ impl Users {
         let mut users = UserMap::new();
         let mut errors = String::new();
         for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
-            let before = format!("{name}:{number}");
+            let location = format!("{name}:{number}");
             let line = line.trim_ascii();
             if !line.is_empty() {
-                self.read_line(line, &before, all_channels, logger, &mut users, &mut errors);
+                self.read_line(
+                    line,
+                    &location,
+                    all_channels,
+                    logger,
+                    &mut users,
+                    &mut errors,
+                );
             }
         }
         if errors.is_empty() {
@@ -142,7 +149,7 @@ impl Users {
     fn read_line(
         &self,
         line: &[u8],
-        before: &str,
+        location: &str,
         all_channels: bool,
         logger: &Logger,
         users: &mut UserMap,
@@ -151,17 +158,17 @@ impl Users {
         let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
         let [b"user", name, rules @ ..] = &words[..] else {
             return errors.push_str(&format!(
-                "{before} should start with user keyword followed by the username. "
+                "{location} should start with user keyword followed by the username. "
             ));
         };
         let shown = String::from_utf8_lossy(name);
         if has_spaces(name) {
             return errors.push_str(&format!(
-                "'{before}: username '{shown}' contains invalid characters. "
+                "'{location}: username '{shown}' contains invalid characters. "
             ));
         }
-        let number = before.rsplit(':').next().unwrap_or_default();
-        let Entry::Vacant(place) = users.entry((*name).into()) else {
+        let number = location.rsplit(':').next().unwrap_or_default();
+        let Entry::Vacant(vacant) = users.entry((*name).into()) else {
             return errors.push_str(&format!(
                 "WARNING: Duplicate user '{shown}' found on line {number}. "
             ));
@@ -169,7 +176,7 @@ impl Users {
         let mut user = self.new_user(name, all_channels);
         let Ok(rules) = merged(rules.iter().copied()) else {
             return errors.push_str(&format!(
-                "{before}: Unmatched parenthesis in selector definition."
+                "{location}: Unmatched parenthesis in selector definition."
             ));
         };
         let mut wrong = false;
@@ -178,20 +185,20 @@ impl Users {
             match self.rules.apply(&mut user, rule, all_channels) {
                 Ok(false) => {}
                 Ok(true) => warn_of_first_args(logger, &[rule.to_vec()]),
-                // Every unknown command is reported. Of other errors only the first is reported,
-                // because it may cause the next ones.
+                // All unknown commands of the line are reported, but only the first other error,
+                // because that error may cause the next ones.
                 Err(error @ RuleError::Unknown) => errors.push_str(&format!(
-                    "{before}: Error in applying operation '{}': {error}. ",
+                    "{location}: Error in applying operation '{}': {error}. ",
                     String::from_utf8_lossy(rule)
                 )),
                 Err(error) => {
                     if !std::mem::replace(&mut wrong, true) {
-                        errors.push_str(&format!("{before}: {error}. "));
+                        errors.push_str(&format!("{location}: {error}. "));
                     }
                 }
             }
         }
-        place.insert(Arc::new(user));
+        vacant.insert(Arc::new(user));
     }
 
     /// Writes all users to a file. After a crash the file is either unchanged or complete.

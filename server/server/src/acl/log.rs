@@ -142,12 +142,10 @@ impl Log {
         entries.truncate(max);
     }
 
-    /// Returns the latest entries.
     pub(crate) fn latest(&self, count: usize) -> Vec<Entry> {
         self.entries.lock().1.iter().take(count).cloned().collect()
     }
 
-    /// Removes all entries.
     pub(crate) fn clear(&self) {
         self.entries.lock().1.clear();
     }

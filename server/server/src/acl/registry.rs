@@ -70,7 +70,6 @@ impl Users {
         self.version.load(Ordering::Acquire)
     }
 
-    /// Returns the user with this name.
     pub(crate) fn get(&self, name: &[u8]) -> Option<Arc<User>> {
         self.all.lock().get(name).cloned()
     }
@@ -173,8 +172,8 @@ impl Users {
         Some(removed)
     }
 
-    /// Replaces all users and returns the former users. The default user keeps its identity, so its
-    /// clients stay connected.
+    /// Replaces all users and returns the former users. The default user keeps its name and number,
+    /// so the clients of the default user stay connected.
     pub(crate) fn replace(&self, mut new: UserMap) -> UserMap {
         let mut all = self.all.lock();
         let mut default = match new.remove(DEFAULT) {

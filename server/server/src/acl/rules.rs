@@ -1,9 +1,9 @@
 //! The language of ACL rules, such as `+get`, `~key*` and `(...)`: applies rules to users, and
 //! prints users as rules.
 //!
-//! As in Redis 7.2, a printed user begins with all commands or no command. The rules about commands
-//! follow in the order in which they were applied, without those that a later rule about the same
-//! command or category has replaced.
+//! As in Redis 7.2, the printed commands of a user begin with `+@all` or `-@all`. The rules about
+//! single commands and categories follow in the order in which they were applied. If several rules
+//! are about the same command or category, only the last of them is printed.
 
 use punctual_store::error::c_string;
 use thiserror::Error;
@@ -342,7 +342,6 @@ pub(crate) fn print_channels(selector: &Selector) -> Vec<u8> {
     patterns.join(&b' ')
 }
 
-/// Returns a hash in hexadecimal digits.
 pub(crate) fn hex(hash: &Hash) -> String {
     hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -45,7 +45,7 @@ pub struct User {
     /// Permissions: the first selector has the rules outside of parentheses. It is enough that one
     /// selector allows a command.
     pub(crate) selectors: Vec<Selector>,
-    /// True if one selector allows all commands, keys and channels.
+    /// True if a single selector allows all commands, all keys and all channels.
     unrestricted: bool,
 }
 
@@ -64,7 +64,8 @@ impl User {
     }
 
     /// Returns the user of the server's own clients: the primary's stream, the append-only file,
-    /// connections of the HTTP port, and sessions of scripts and timers while none of them runs.
+    /// connections of the HTTP port, and clients in the server's process ([`crate::Client`]). The
+    /// sessions of scripts and timers have this user while no script or timer runs.
     pub(crate) fn internal() -> Arc<Self> {
         static INTERNAL: LazyLock<Arc<User>> = LazyLock::new(|| {
             let mut user = User::new(Identity::default(), 0, true);
@@ -163,10 +164,10 @@ impl CommandSet {
     }
 }
 
-/// A pattern of keys or channels. Its literal first bytes are compared as one number before
-/// anything else. Most names match at most one of a user's patterns, so the comparison rejects the
-/// other patterns quickly. Most patterns are a short prefix with a star, and need no further
-/// comparison.
+/// A pattern of keys or channels. A name is first compared with the literal bytes before the first
+/// special character, at most eight of them, as one number. Most names match at most one of a
+/// user's patterns, so this comparison rejects the other patterns quickly. A short prefix with a
+/// star, such as `user:*`, needs no further comparison.
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern {
     pub(crate) text: Box<[u8]>,
@@ -262,8 +263,8 @@ pub(crate) struct Selector {
     pub(crate) all_commands: bool,
     /// Whether the set of commands was full (`+@all`) before `rules`, rather than empty (`-@all`).
     pub(crate) from_all: bool,
-    /// Rules that have changed the set of commands since, as they are printed: `+get`, `-@write`,
-    /// `+select|0`.
+    /// Rules that have changed the set of commands since then, as they are printed: `+get`,
+    /// `-@write`, `+select|0`.
     pub(crate) rules: Vec<Box<[u8]>>,
     pub(crate) commands: CommandSet,
     /// First arguments with which a command outside of the set is allowed, by the command's id.
@@ -289,7 +290,6 @@ impl Selector {
         }
     }
 
-    /// Allows all commands.
     pub(crate) fn allow_all_commands(&mut self) {
         self.set_all_commands(true);
     }
@@ -334,7 +334,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn patterns_match_as_the_matcher_does(
+        fn patterns_match_the_same_names_as_globs(
             common in proptest::collection::vec(proptest::sample::select(&b"ab\0"[..]), 0..10),
             pattern in proptest::collection::vec(proptest::sample::select(&b"ab\0*?[]\\"[..]), 0..5),
             name in proptest::collection::vec(proptest::sample::select(&b"ab\0*"[..]), 0..5),

@@ -1,9 +1,14 @@
 //! Replies that wait for the append-only file.
 //!
 //! A reply waits if it could reveal an unreleased change, which is a change that a crash of the
-//! server could still lose. The replies to three kinds of commands wait: writes, reads of a key
-//! with an unreleased change, and commands that read all keys. From the first such reply on, the
-//! output of the connection is held; other connections continue.
+//! server could still lose. The replies to three kinds of commands wait:
+//!
+//! - writes;
+//! - reads of a key with an unreleased change;
+//! - while there are unreleased changes, commands such as KEYS, whose arguments do not name all
+//!   keys that they read.
+//!
+//! From the first such reply on, the output of the connection is held. Other connections continue.
 
 use punctual_resp::Args;
 use punctual_store::Turn;
@@ -12,8 +17,8 @@ use punctual_store::spec::Flags;
 use crate::changelog::ChangeLog;
 use crate::table::{Entry, Run};
 
-/// Value of [`Hold::until`] for output that waits for the changes of its own turn, which have no
-/// position yet.
+/// Value of [`Hold::until`] for output that waits until the log is released up to the end of the
+/// current turn. The log's position there is known only after the turn.
 pub(crate) const THIS_TURN: u64 = u64::MAX;
 
 /// Log position that the replies of a connection wait for.
@@ -27,7 +32,7 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
-    /// Value of `released` with which only replies of writes wait.
+    /// Value of `released` while the file cannot be written: only replies of writes wait.
     pub(super) const WRITES_ONLY: u64 = u64::MAX;
 
     /// Creates a hold with no waiting reply.

@@ -3,16 +3,16 @@
 //!
 //! A turn appends its effects (commands that replay its changes) under its shard locks
 //! ([`Sink::log`](punctual_store::events::Sink::log)). Both readers get the same bytes; published
-//! messages go to the replicas only. A position of the file counts the bytes appended for it. Loops
-//! never write files: the file's thread takes the bytes, and *releases* a position when all bytes
-//! before it are written (with `appendfsync always`: synced). A reply that could reveal a later
-//! change is held ([`Hold`]), so a killed process loses nothing that a client has seen. Messages,
-//! events, invalidations and the replicas' stream are not held. If a write fails, clients with held
-//! output are disconnected.
+//! messages go to the replicas only. A position is the number of bytes that were appended for the
+//! file before it. Loops never write files: the file's thread takes the bytes, and *releases* a
+//! position when all bytes before it are written (with `appendfsync always`: synced). A reply that
+//! could reveal a change after the released position is held ([`Hold`]), so a killed process loses
+//! nothing that a client has seen. Messages, events, invalidations and the replicas' stream are not
+//! held. If a write fails, clients with held output are disconnected.
 //!
-//! Ground rules: only a turn that holds every shard and has flushed its effects attaches or
-//! detaches a reader, or begins a snapshot that the log continues. So the snapshot contains exactly
-//! the changes appended before. An append only copies memory.
+//! Ground rules: only a turn that holds every shard attaches or detaches a reader, or begins a
+//! snapshot that the log continues. It appends its own effects first. So the snapshot contains
+//! exactly the changes that were appended earlier. An append only copies memory.
 
 mod holding;
 mod room;
@@ -37,9 +37,9 @@ pub(crate) struct ChangeLog {
     state: OrderedMutex<State>,
     /// Number of bytes appended for the file since the server started.
     file_end: AtomicU64,
-    /// Number of these bytes that are on the device.
+    /// Number of bytes of the file that are on the device.
     synced: AtomicU64,
-    /// Number of these bytes that replies may reveal.
+    /// Number of bytes of the file whose changes replies may reveal.
     released: AtomicU64,
     /// Whether replies wait until their changes are released.
     holds: AtomicBool,
@@ -95,7 +95,7 @@ pub(crate) struct Pending {
 pub(crate) enum FileMark {
     /// Continue in the next incremental file, and send the result.
     NextFile(Sender<Result<(), String>>),
-    /// The file is detached: end.
+    /// End, because the file was detached from the log.
     Close,
 }
 
@@ -105,7 +105,6 @@ impl File {
         self.writer.unpark();
     }
 
-    /// Wakes a thread for bytes.
     fn wake(&mut self) {
         // The thread that parked last is the quickest to wake.
         self.idle.pop().unwrap_or(self.writer.clone()).unpark();
@@ -246,7 +245,7 @@ impl ChangeLog {
         self.released.store(position, Ordering::SeqCst);
     }
 
-    /// Records that the file's threads keep no bytes before `position`.
+    /// Records that no byte before `position` is kept in memory for the file any longer.
     pub(crate) fn set_kept_from(&self, position: u64) {
         self.room.set_from(position);
     }
@@ -257,7 +256,8 @@ impl ChangeLog {
         self.room.is_full(self.file_end()) && !self.failing.load(Ordering::SeqCst)
     }
 
-    /// Blocks briefly, or until something was written. The caller must hold no locks.
+    /// Blocks until fewer bytes are kept for the file, for at most 20 ms. The caller must hold no
+    /// locks.
     pub(crate) fn wait_for_room(&self) {
         self.room.wait();
     }
@@ -427,8 +427,8 @@ mod tests {
         }
     }
 
-    /// Runs commands in database 0, or in the database that `number:` before the line names. A line
-    /// with `!` publishes a message.
+    /// Runs each line as a command in database 0. A line may begin with another database (`2:GET
+    /// a`). A line with `!` is not run: its command goes to the replicas only (`! PUBLISH c x`).
     fn run(turn: &mut Turn, lines: &[&str]) {
         for line in lines {
             let (db, line) = line.split_once(':').unwrap_or(("0", line));

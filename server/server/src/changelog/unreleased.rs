@@ -4,9 +4,9 @@
 //! A fixed table has two rows of positions. A key has one cell in each row, and the smaller
 //! position of both is the bound. If other keys share both cells of a key, the key's bound is too
 //! high; this is rare, and only delays a reply. For a change that is not appended yet, the cells
-//! get the log's end plus one, which is above every released position. The turn that appends the
-//! change stores its exact position. Positions only grow. So a key whose position is at most the
-//! position that was released when a turn began has no unreleased change.
+//! get the log's end plus one, which is above every released position. After the change was
+//! appended, the cells get the log's new end. Positions only grow. So a key whose position is at
+//! most the position that was released when a turn began has no unreleased change.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -33,7 +33,7 @@ pub(crate) struct Pauses {
     running: Mutex<[Option<Pause>; 3]>,
     /// Earliest end of a pause in unix ms; 0 without a pause.
     next_end_ms: AtomicU64,
-    /// Number of pauses that have ended. The loops resume their clients when it has grown.
+    /// Counter that grows when a pause ends. The loops then resume their clients.
     ended: AtomicU64,
 }
 
@@ -99,7 +99,7 @@ impl Pauses {
         self.update(&*running);
     }
 
-    /// Removes the pauses whose time is over. Returns the number of pauses that have ended so far.
+    /// Removes the pauses whose time is over. Returns a counter that grows when a pause ends.
     pub(crate) fn forget_ended(&self, now: Now) -> u64 {
         if self.any() {
             let mut running = self.running.lock();

@@ -1,7 +1,7 @@
 //! Registry of all clients, shared by the event loops (CLIENT LIST, CLIENT KILL, INFO).
 //!
 //! Only a client's own loop updates the client's figures. Figures that another loop reads may be
-//! one pass of the client's loop old.
+//! out of date by one turn of the client's loop, in which it reads, runs commands and writes.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -85,7 +85,7 @@ pub struct ClientInfo {
     pub no_touch: AtomicBool,
     /// True while the client's command waits, including a wait for the end of a pause.
     pub waiting: AtomicBool,
-    /// The command that waits for a key, a replica or other work of the server (MIGRATE).
+    /// The command that waits for a key, a replica or other work of the server, such as MIGRATE's.
     pub waiter: Mutex<Option<Arc<Waiter>>>,
     /// Number of commands queued since MULTI; -1 outside of a transaction.
     pub multi: AtomicI64,
@@ -97,7 +97,8 @@ pub struct ClientInfo {
     pub prefix_bytes: AtomicU64,
     /// Flag that a change of a watched key raises; created by the first WATCH.
     pub watch: OnceLock<Arc<WatchFlag>>,
-    /// Set by CLIENT KILL: the client runs no further command.
+    /// Set by CLIENT KILL, by the eviction of clients, and when the client's user is deleted: the
+    /// client runs no further command.
     pub killed: AtomicBool,
     /// True for the connection to this server's primary.
     pub primary: AtomicBool,
@@ -176,7 +177,7 @@ impl ClientInfo {
         self.resp.load(Ordering::Relaxed) == 3 || self.subscriptions() > 0
     }
 
-    /// Returns the address of this client for messages.
+    /// Returns the loop and slot to which other loops send this client's messages.
     pub(crate) fn subscriber(&self) -> Subscriber {
         Subscriber {
             resp3: self.resp.load(Ordering::Relaxed) == 3,
@@ -300,7 +301,7 @@ pub struct ClientNames {
 pub struct Clients {
     all: Mutex<BTreeMap<u64, Arc<ClientInfo>>>,
     next_id: AtomicU64,
-    /// Number of connected clients, including those not yet assigned to a loop.
+    /// Number of connected clients, including clients that no loop serves yet.
     connected: AtomicU64,
     /// Number of waiting clients.
     waiting: AtomicU64,

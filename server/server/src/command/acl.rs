@@ -218,8 +218,8 @@ fn set_user(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error>
         let before = "ERR Unmatched parenthesis in acl selector starting at '";
         Error::repeating(before, c_string(args.at(3 + at)), "'.")
     })?;
-    // SETUSER ends waits that the new rules do not allow. The replies to these waits need locks of
-    // other shards.
+    // Unlocks the turn's shards: SETUSER ends blocked commands that the new rules forbid, and must
+    // lock the shards of their keys.
     call.turn.release();
     let all_channels = call.shared.settings().acl_all_channels;
     let changed = call
@@ -277,7 +277,7 @@ fn load(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
         .read(&shared.durability.disk, file, &settings, &shared.logger)
         .map_err(|errors| Error::Text(format!("ERR {errors}").into()))?;
     let old = shared.clients.users.replace(new);
-    // As in Redis, all clients are disconnected, except clients of the default user.
+    // As in Redis 7.2, all clients are disconnected, except clients of the default user.
     for (_, user) in old.iter().filter(|(name, _)| ***name != *DEFAULT) {
         shared.user_gone(call.session, user.identity.id);
     }

@@ -146,7 +146,7 @@ static SUBCOMMANDS: &[ServerCommand] = &[
     ),
 ];
 
-/// Returns an error for a name with characters that would break the lines of CLIENT LIST.
+/// Returns the name, or an error if it has characters that would break a line of CLIENT LIST.
 pub(super) fn checked_name(name: &[u8]) -> Result<&[u8], Error> {
     if is_printable(name) {
         Ok(name)

@@ -75,7 +75,7 @@ pub(super) fn list(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(),
     Ok(())
 }
 
-/// Filter of CLIENT KILL. A client must match all parts.
+/// Options of CLIENT KILL. A client is killed if it matches all of them.
 struct Filter<'a> {
     id: Option<u64>,
     addr: Option<&'a [u8]>,

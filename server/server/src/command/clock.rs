@@ -98,13 +98,13 @@ fn move_clock(call: &mut Call, to: Move, reply: &mut Reply) -> Result<(), Error>
     let holds = shared.durability.changelog.released_for_turn().is_some();
     let to = shared
         .move_clock(call.turn, to, |turn| {
-            timers::fire_held(shared, *loop_number, turn, scripts, holds);
+            timers::fire_due(shared, *loop_number, turn, scripts, holds);
         })
         .map_err(|error| match error {
             MoveError::OutOfRange => Error::OutOfRange,
             other => Error::Text(format!("ERR {other}").into()),
         })?;
-    // The caller's last activity is now.
+    // Without this, the caller would count as idle since the clock's old time.
     let seen_ms = &call.session.info.seen_ms;
     seen_ms.store(to.read_ms(), Ordering::Relaxed);
     reply.int(to.read_ms() as i64);

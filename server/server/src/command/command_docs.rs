@@ -26,7 +26,7 @@ pub(super) fn docs(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(),
     Ok(())
 }
 
-/// Writes the map of COMMAND DOCS from names to documentation, in Redis's order.
+/// Writes the map of COMMAND DOCS from names to documentation, with the fields in Redis's order.
 fn document(entries: &[&Entry], reply: &mut Reply) {
     reply.map(entries.len());
     for entry in entries {
@@ -143,7 +143,7 @@ fn document_arguments(arguments: &[Argument<'_>], reply: &mut Reply) {
 mod tests {
     use punctual_store::spec::syntax::{Argument, Kind, parse};
 
-    /// Returns the minimum number of words.
+    /// Returns the number of words of the shortest call with these arguments.
     fn words(arguments: &[Argument<'_>]) -> usize {
         let each = arguments.iter().map(|argument| {
             let value = match argument.kind {

@@ -274,8 +274,8 @@ fn key_range(words: &str, begin: &Begin<'_>, numbers: [i64; 3], reply: &mut Repl
     key_spec(words, begin, "range", numbers, reply);
 }
 
-/// Writes a specification. `find` and `numbers` describe how the keys after the first one are
-/// found.
+/// Writes a specification of keys. `words` are its flags, such as `RO access`. `find` and `numbers`
+/// describe how the keys after the first one are found.
 fn key_spec(
     words: &str,
     begin: &Begin<'_>,

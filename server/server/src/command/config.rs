@@ -143,7 +143,8 @@ fn set(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
         let password = settings.requirepass.as_deref();
         call.shared.clients.users.set_default_password(password);
     }
-    // The lock is held meanwhile, so that loops apply changes in their order.
+    // The configuration stays locked meanwhile, so that each loop gets the settings of several
+    // CONFIG SET commands in their order.
     call.shared.reconfigure(settings);
     drop(config);
     if ends {
@@ -165,8 +166,8 @@ fn rewrite(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     Ok(())
 }
 
-/// Writes the effective configuration, including the users, to the configuration file. Writes all
-/// directives if `all` is true.
+/// Writes the effective configuration, including the users, to the configuration file. With `all`,
+/// writes also the directives that have their default value and are not in the file.
 pub(super) fn rewrite_file(shared: &Shared, all: bool) -> Result<(), RewriteError> {
     let mut config = shared.config.lock();
     // If there is an ACL file, ACL SAVE writes the users.

@@ -17,7 +17,6 @@ const BEFORE_AUTH: Flags = ANY_TIME
     .or(Flags::NO_AUTH)
     .or(Flags::ALLOW_BUSY);
 
-/// Returns the row of a connection command.
 pub(super) const fn row(
     name: &'static str,
     arity: i32,
@@ -203,7 +202,10 @@ fn hello(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     reply.bulk(b"mode");
     reply.bulk(b"standalone");
     reply.bulk(b"role");
-    reply.bulk(b"master");
+    reply.bulk(match call.shared.replication.is_replica() {
+        true => b"replica",
+        false => b"master",
+    });
     reply.bulk(b"modules");
     reply.array(0);
     Ok(())

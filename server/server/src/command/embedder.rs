@@ -19,9 +19,9 @@ pub(crate) struct EmbedderCommand {
     pub(crate) handler: Arc<Handler>,
 }
 
-/// Returns the table of all commands and these ones, and the handlers of the table's server
-/// commands. The table lives as long as the process, because sessions and statistics refer to rows
-/// without a lifetime.
+/// Returns a table of the server's own commands and `commands`, and the handlers of the table's
+/// server commands. The table is never freed, because sessions and statistics have `'static`
+/// references to its rows.
 ///
 /// # Errors
 /// Returns the name of a command that exists already, or whose name is not valid.
@@ -52,7 +52,7 @@ pub(crate) fn table_with(
     Ok((Box::leak(Box::new(table)), handlers.leak()))
 }
 
-/// Leaves the execution to the dispatcher.
+/// Requests that the dispatcher runs the command's closure.
 fn begin(call: &mut Call, _: Args, _: &mut Reply) -> Result<(), Error> {
     call.session.executing = Some(Executing::Script(ScriptRequest {
         script: Runnable::Handler,

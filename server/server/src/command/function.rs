@@ -114,10 +114,11 @@ fn fcall_ro(call: &mut Call, args: Args, _: &mut Reply) -> Result<(), Error> {
     prepare(call, args, true)
 }
 
-/// Finds the function. The dispatcher calls it after the handler has returned.
+/// Finds the function, and requests that the dispatcher runs it after this handler has returned.
 fn prepare(call: &mut Call, args: Args, read_only: bool) -> Result<(), Error> {
     let shared = call.shared;
-    // Libraries change only under all locks, so the function does not change until it has run.
+    // Libraries change only in a turn that holds every shard, so the function stays the same until
+    // it has run.
     call.turn.lock_all();
     let loaded = &mut call.scripts.functions;
     let found = loaded.find(&shared.scripting.functions, args.at(1))?;

@@ -95,7 +95,8 @@ fn info(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the sections that need shard locks (`with_locks`), or all others, for a crash report.
+/// Returns the sections that need shard locks (`with_locks`), or all other sections, for a crash
+/// report.
 pub(crate) fn for_report(shared: &Arc<Shared>, turn: &mut Turn, with_locks: bool) -> String {
     figures(shared, turn, |(name, ..)| {
         matches!(*name, "memory" | "keyspace" | "timers") == with_locks
@@ -155,7 +156,7 @@ impl Page<'_, '_> {
         self.each(name, "", figure.into())
     }
 
-    /// Adds one of several fields, whose name ends with `suffix`.
+    /// Adds a field whose name is `name` followed by `suffix`, such as `db0` or `cmdstat_get`.
     fn each(
         &mut self,
         name: &'static str,
@@ -195,7 +196,7 @@ impl Page<'_, '_> {
             .sum()
     }
 
-    /// Returns the counts of all turns, this one included.
+    /// Returns the counts of all turns, including the current turn.
     fn counted(&self) -> Stats {
         let mut sums = self.shared.counted();
         sums += self.turn.stats;
@@ -267,7 +268,7 @@ fn clients(page: &mut Page<'_, '_>) {
         let waiter = client.waiter.lock();
         waiter.as_ref().is_some_and(|w| w.deadline_ms().is_some())
     };
-    // As in Redis, replicas are no clients here.
+    // As in Redis, `connected_clients` does not count replicas.
     let replicas = shared.replication.replicas.count() as u64;
     let connected = shared.clients.registry.connected().saturating_sub(replicas);
     page.gauge("connected_clients", connected);

@@ -173,7 +173,7 @@ fn report(threshold_ms: u64, all: &[(&str, Series)]) -> String {
     let slow = |name: &str| all.iter().any(|(event, _)| *event == name);
     if slow(COMMAND) || slow(FAST_COMMAND) {
         text.push_str(
-            "- SLOWLOG GET names the commands. Those that are O(N) (KEYS, FLUSHALL SYNC, DEL of many keys) can be split up.\n",
+            "- SLOWLOG GET shows the slow commands. Replace one command on many keys (KEYS, FLUSHALL SYNC, DEL) by several smaller ones.\n",
         );
     }
     if slow(FAST_COMMAND) {
@@ -183,7 +183,7 @@ fn report(threshold_ms: u64, all: &[(&str, Series)]) -> String {
     }
     if slow(EXPIRE_CYCLE) {
         text.push_str(
-            "- Keys expire in batches of a thousand steps, with commands in between. Subscribers to `expired` events add to a batch.\n",
+            "- Keys expire in batches of a thousand steps, with commands in between. Subscribers to `expired` events make a batch slower.\n",
         );
     }
     text
@@ -194,7 +194,7 @@ fn histogram(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error
     let requested: Vec<&Entry> = if names.is_empty() {
         call.shared.commands.table().all().collect()
     } else {
-        // A container stands for its subcommands.
+        // As in Redis, the name of a container requests also its subcommands.
         let found = names
             .iter()
             .filter_map(|name| call.shared.commands.get_full(name));

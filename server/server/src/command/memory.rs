@@ -70,7 +70,7 @@ pub(crate) struct MemoryBreakdown {
     pub(crate) resident: u64,
     /// Bytes in use at the server's start.
     pub(crate) startup: u64,
-    /// Bytes that the allocator counts, or bytes of its pages if it does not count.
+    /// Bytes that the allocator counts, or anonymous resident bytes if it does not count.
     pub(crate) allocated: u64,
     /// Anonymous resident bytes (the allocator's pages and the stacks), at least the allocated
     /// bytes.
@@ -85,7 +85,8 @@ pub(crate) struct MemoryBreakdown {
     pub(crate) file: u64,
     /// Bytes of the sources of scripts and functions.
     pub(crate) scripts: u64,
-    /// Number, keys and memory of each database with keys or capacity.
+    /// Number of the database, number of its keys, and its memory, for each database that has keys
+    /// or allocated records.
     pub(crate) dbs: Vec<(usize, usize, DbMemory)>,
 }
 
@@ -148,15 +149,14 @@ impl MemoryBreakdown {
         self.dbs.iter().map(|(_, keys, _)| *keys as u64).sum()
     }
 
-    /// Returns the bytes other than data: the process at its start, clients, replication, files,
-    /// scripts, hash tables and wheels.
+    /// Returns the bytes other than data: the process at its start, clients, replication, buffers
+    /// of the append-only file, scripts, hash tables and wheels.
     pub(crate) fn overhead(&self) -> u64 {
         let tables: usize = self.dbs.iter().map(|(.., m)| m.index + m.wheel).sum();
         let buffers = self.clients + self.replicas + self.backlog + self.file + self.scripts;
         (self.startup + buffers + tables as u64).min(self.used)
     }
 
-    /// Returns the bytes of data.
     pub(crate) fn dataset(&self) -> u64 {
         self.used - self.overhead()
     }
@@ -294,12 +294,12 @@ fn report(breakdown: &MemoryBreakdown, connected: u64) -> String {
     if breakdown.used.saturating_sub(breakdown.startup) < LITTLE
         && breakdown.peak < 2 * breakdown.startup.max(LITTLE)
     {
-        return "There is little data here: nothing can be said about its memory.\n".to_owned();
+        return "There is too little data for a report on its memory.\n".to_owned();
     }
     if breakdown.peak > breakdown.used / 2 * 3 {
         let _ = writeln!(
             text,
-            "- {} were in use once, {} are now. What is free goes back to the system; nothing is wrong.",
+            "- The peak was {}, and {} are in use now. Free memory goes back to the system; nothing is wrong.",
             human(breakdown.peak),
             human(breakdown.used)
         );
@@ -307,8 +307,8 @@ fn report(breakdown: &MemoryBreakdown, connected: u64) -> String {
     if breakdown.fragmented() > breakdown.used / 2 && breakdown.fragmented() > FRAGMENTED {
         let _ = writeln!(
             text,
-            "- The allocator's pages take {}, of which {} are in use: what is left lies between blocks that stay. MEMORY PURGE \
-             returns whole free pages to the system; a restart packs the rest.",
+            "- The allocator's pages take {}, of which {} are in use. MEMORY PURGE returns pages without used blocks to the \
+             system. A restart also removes the free space between used blocks.",
             human(breakdown.pages),
             human(breakdown.used)
         );
@@ -317,8 +317,8 @@ fn report(breakdown: &MemoryBreakdown, connected: u64) -> String {
     if each > LARGE_BUFFERS {
         let _ = writeln!(
             text,
-            "- {connected} clients hold {} of unread replies and incomplete commands. CLIENT LIST tells which (qbuf, omem); \
-             client-output-buffer-limit bounds it.",
+            "- {connected} clients hold {} of unread replies and incomplete commands. CLIENT LIST shows the bytes of each client \
+             (qbuf, omem). The directive client-output-buffer-limit limits the replies.",
             human(breakdown.clients)
         );
     }
@@ -327,7 +327,7 @@ fn report(breakdown: &MemoryBreakdown, connected: u64) -> String {
         if *keys > 0 && room > 100_000 && room > keys * 3 {
             let _ = writeln!(
                 text,
-                "- db{db} has {keys} keys in room for {room}. DEBUG RELOAD or a restart packs them.",
+                "- db{db} has {keys} keys in room for {room}. DEBUG RELOAD or a restart frees the unused room.",
             );
         }
     }
@@ -348,8 +348,8 @@ fn malloc_stats(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error
     Ok(())
 }
 
-/// Returns all free pages to the system before the reply. Pages that only other loops can free
-/// follow in a round.
+/// Returns all free pages to the system before the reply. Then begins a round, in which each loop
+/// returns the pages that only its thread can free.
 fn purge(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     if let Some(reclaim) = call.shared.reclaim {
         // A purge takes long, so the locks are released.
@@ -424,7 +424,7 @@ mod tests {
         assert!(text.contains("1000 keys in room for 1048576"), "{text}");
         breakdown.used = 12 << 20;
         breakdown.peak = breakdown.used;
-        assert!(report(&breakdown, 2).starts_with("There is little data"));
+        assert!(report(&breakdown, 2).starts_with("There is too little data"));
         assert!(breakdown.overhead() <= breakdown.used);
     }
 }

@@ -112,7 +112,7 @@ fn migrate(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> 
     let encrypts = call.shared.settings().tls.cluster;
     let target = Target {
         host: String::from_utf8_lossy(&args[1]).into_owned(),
-        // As in Redis, which reads the port as C's `atoi` does; nothing listens on port 0.
+        // As in Redis, a port that is not a number counts as 0, where no server listens.
         port: std::str::from_utf8(&args[2]).map_or(0, |port| port.parse().unwrap_or(0)),
         db,
         auth: options.auth.map_or(Vec::new(), |(at, count)| {
@@ -138,7 +138,7 @@ fn migrate(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> 
     // In a transaction or a script, the shards are already pinned and stay pinned.
     let db = call.session.db;
     let may_wait = call.turn.may_wait();
-    let waits = may_wait && (options.copy || !pin_actors(call.turn, db, keys));
+    let waits = may_wait && (options.copy || !pin_timers_and_jobs(call.turn, db, keys));
     let packed = Migration::pack(call.turn, target, db, options.copy, keys.iter(), waits);
     let mut moved = Ok(());
     match packed {
@@ -167,7 +167,7 @@ fn migrate(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> 
 /// Pins the shards of the keys, if one of them is a timer or a queue of jobs. Otherwise, during the
 /// transfer, the timer could fire on both servers, or a worker of each server could get the same
 /// job. Returns whether the shards are pinned.
-fn pin_actors(turn: &mut Turn, db: usize, keys: Args) -> bool {
+fn pin_timers_and_jobs(turn: &mut Turn, db: usize, keys: Args) -> bool {
     turn.pin(Some(
         keys.iter().map(|key| turn.store.shard_of(key)).collect(),
     ));

@@ -1,4 +1,4 @@
-//! MONITOR, which shows every command that the server runs.
+//! MONITOR, which shows the commands that the server runs.
 
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;

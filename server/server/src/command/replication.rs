@@ -1,4 +1,4 @@
-//! ROLE, REPLCONF, PSYNC and SYNC, which replicas send.
+//! ROLE, and the commands that replicas send to their primary: REPLCONF, PSYNC and SYNC.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -58,7 +58,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
     .doc("2.8.12", "O(1)", "Returns the replication role."),
     ServerCommand::new("sync", 1, SYNC, Group::Server, sync).doc(
         "1.0.0",
-        "O(1) to continue, O(N) with a snapshot, where N is the number of keys.",
+        "O(N) where N is the number of keys.",
         "An internal command used in replication.",
     ),
 ];
@@ -105,7 +105,8 @@ fn replconf(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error>
                 peer.eof |= value.eq_ignore_ascii_case(b"eof");
                 peer.psync2 |= value.eq_ignore_ascii_case(b"psync2");
             }
-            // As in Redis, acknowledgements get no reply, and the arguments after them are ignored.
+            // As in Redis, an acknowledgement gets no reply, and options other than FACK after it
+            // are ignored.
             b"ack" => {
                 if let Ok(offset) = number() {
                     acknowledge(call, args, at, offset);
@@ -142,7 +143,7 @@ fn replconf(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error>
     Ok(())
 }
 
-/// Parses the names of the parts for a filtered snapshot.
+/// Parses the names of the parts of the dataset that a filtered snapshot contains.
 fn filter(names: &[u8]) -> Result<Filter, Error> {
     let mut filter = Filter { functions: false };
     for name in names.split(|b| b.is_ascii_whitespace()) {
@@ -220,7 +221,7 @@ fn psync(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
         counts.partial_ok.fetch_add(1, Ordering::Relaxed);
         return Ok(());
     }
-    // A replica that asks for a full synchronization has not failed to continue.
+    // With the id `?` a replica requests a full synchronization: no partial one was refused.
     if id.first() != Some(&b'?') {
         let counts = &shared.replication.replicas.counts;
         counts.partial_err.fetch_add(1, Ordering::Relaxed);
@@ -229,8 +230,8 @@ fn psync(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes this replica a primary, at the request of its primary (FAILOVER), which becomes its
-/// replica.
+/// Promotes this replica at the request of its primary. The primary runs FAILOVER, and becomes a
+/// replica of this server.
 fn take_over(call: &mut Call, id: &[u8]) -> Result<(), Error> {
     let shared = Arc::clone(call.shared);
     log::notice!(
@@ -291,7 +292,7 @@ fn candidate(call: &Call, phase: Phase, next: u64) -> Replica {
 }
 
 /// Continues the stream at `offset`, if the replica has the same history and the backlog has all
-/// bytes from this offset on.
+/// bytes from this offset on. Returns false if that is not possible.
 fn partial(call: &mut Call, id: &[u8], offset: i64, reply: &mut Reply) -> bool {
     let shared = Arc::clone(call.shared);
     let name = candidate(call, Phase::Waiting, u64::MAX);
@@ -353,7 +354,7 @@ fn partial(call: &mut Call, id: &[u8], offset: i64, reply: &mut Reply) -> bool {
     true
 }
 
-/// Makes the client wait for a snapshot.
+/// Attaches the client as a replica that waits for a snapshot.
 fn full(call: &mut Call, old_protocol: bool) {
     let shared = Arc::clone(call.shared);
     let counts = &shared.replication.replicas.counts;

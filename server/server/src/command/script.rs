@@ -167,7 +167,7 @@ fn prepare_cached(call: &mut Call, args: Args, read_only: bool) -> Result<(), Er
     prepare(call, args, Scripts::by_sha, read_only)
 }
 
-/// Finds the script. The dispatcher runs it after the handler has returned.
+/// Finds the script, and requests that the dispatcher runs it after this handler has returned.
 fn prepare(
     call: &mut Call,
     args: Args,

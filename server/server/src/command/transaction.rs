@@ -102,7 +102,7 @@ fn exec(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     let mut changed = session.watch_flag().is_some_and(WatchFlag::is_raised);
     if !changed {
         transaction.pin(call.turn, &session.watched);
-        // Checked again under the locks, which prevent further changes.
+        // Checks the watched keys again under the locks, which prevent further changes.
         changed = session.watch_flag().is_some_and(|flag| {
             flag.is_raised() || call.turn.watched_are_due(session.watched.iter(), flag)
         });

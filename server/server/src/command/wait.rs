@@ -62,7 +62,7 @@ fn wait_for(
     deadline_ms: Option<u64>,
     reply: &mut Reply,
 ) {
-    // The turn may not have appended the client's writes yet.
+    // Appends the client's writes to the log of changes, so that the offsets below include them.
     call.turn.release();
     let (shared, session) = (call.shared, &call.session);
     let (offset, position) = match call.has_written() {

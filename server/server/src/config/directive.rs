@@ -35,7 +35,7 @@ pub(crate) struct Directive {
     pub(crate) default: &'static str,
     pub(crate) change: Change,
     pub(crate) effect: Effect,
-    /// CONFIG SET refuses the directive while a snapshot is loaded.
+    /// CONFIG SET refuses the directive while the server loads its data at startup.
     pub(crate) not_while_loading: bool,
     /// CONFIG GET shows the directive for its exact name, and not for a pattern.
     pub(crate) hidden: bool,

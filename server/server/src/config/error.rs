@@ -39,7 +39,7 @@ pub enum ConfigError {
 /// Place of an invalid line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
-    /// Line `line` (from 1) of a configuration text.
+    /// A line of a configuration text.
     File {
         /// Path of the file, or a name such as `standard input`.
         origin: String,
@@ -64,14 +64,14 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// Error of a CONFIG SET, which changed nothing. `Display` is Redis's error text without its first
-/// word.
+/// Error of CONFIG SET. After an error, no value has changed. `Display` is Redis's error text
+/// without its first word.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SetError {
     /// No directive has this name.
     #[error("Unknown option or number of arguments for CONFIG SET - '{}'", String::from_utf8_lossy(.0))]
     Unknown(Vec<u8>),
-    /// One of the directives may not change while a snapshot is loaded.
+    /// One of the directives may not change while the server loads its data at startup.
     #[error("Redis is loading the dataset in memory")]
     Loading,
     /// The directive may not be changed, or not to this value.
@@ -94,7 +94,8 @@ impl SetError {
     }
 }
 
-/// Error of a CONFIG REWRITE, which wrote nothing. `Display` is Redis's error text after `ERR `.
+/// Error of CONFIG REWRITE. After an error, the file is unchanged. `Display` is Redis's error text
+/// after `ERR `.
 #[derive(Debug, Error)]
 pub enum RewriteError {
     /// The server was started without a file.

@@ -23,7 +23,7 @@ impl MetricsSettings {
 
     /// Returns the maximum number of files that the port opens.
     pub(crate) fn open_files(&self) -> u64 {
-        /// Files of the executor, and listeners.
+        /// Number of files that the port's async executor and its listeners open.
         const OTHERS: usize = 8;
         match self.port {
             0 => 0,

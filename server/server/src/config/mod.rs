@@ -2,13 +2,13 @@
 //!
 //! - One table (`table`) has a row for each directive. Files, options, CONFIG GET, CONFIG SET and
 //!   CONFIG REWRITE all follow this row. A directive is implemented, or accepted without effect and
-//!   named in a warning at start, or refused with a reason (`Effect`).
+//!   named in a warning at start, or limited to its default value (`Effect`).
 //! - Hot paths read the plain fields of [`Settings`], which is rebuilt after each change and shared
 //!   by `Arc`.
 //! - CONFIG SET is atomic: [`Config::set`] checks every pair first, and [`Config::undo`] reverts
 //!   the change when the server cannot apply it.
-//! - This module only stores values: it binds no socket, changes no directory, writes no log line,
-//!   and touches no files except configuration files.
+//! - This module only stores values: it binds no socket, changes no directory and writes no log
+//!   line. Other modules apply the values.
 //!
 //! `source` reads files, `invocation` the command line, and `quoting` splits both into words;
 //! `parse` and `value` convert between words and values; `rewrite` updates the user's file.
@@ -355,8 +355,8 @@ impl Config {
         let protected_allowed = Values(&self.values)
             .permission("enable-protected-configs")
             .allows(caller_is_local);
-        // Names are checked first, so that an unknown name is reported even if an earlier value is
-        // invalid.
+        // All names are checked before the first value is parsed, so that an unknown name is
+        // reported even if the value of an earlier pair is invalid.
         let mut rows = Vec::with_capacity(pairs.len());
         for (name, value) in pairs {
             let Some((index, directive)) = table::find(name) else {

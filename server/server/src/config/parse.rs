@@ -192,7 +192,7 @@ fn text(word: &[u8], rule: TextRule) -> Result<Value, String> {
     }
 }
 
-/// Returns an empty list if the only word is empty.
+/// Returns the words, or an empty list if the only word is empty, as in `save ""`.
 fn without_empty<'a, 'b>(words: &'a [&'b [u8]]) -> &'a [&'b [u8]] {
     if matches!(words, [[]]) { &[] } else { words }
 }

@@ -3,8 +3,8 @@
 //! Comments, the order of lines and includes stay. A directive's line is replaced in place; the new
 //! line has the directive's name, not its alias. A line that is no longer needed, such as a second
 //! `save`, becomes empty, and several empty lines become one. If a directive has no line and its
-//! value is not its default, a line is appended below the signature. An invalid line is kept as a
-//! comment after `# ???`.
+//! value is not its default, a line is appended below the signature. `dir` and the save points are
+//! appended even with their default values. An invalid line is kept as a comment after `# ???`.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -176,8 +176,8 @@ fn lines_of(directive: &Directive, value: &Value, default: &Value) -> Vec<Line> 
         (Value::Text(text), _) => vec![line(&quoting::quote(text))],
         (Value::YesNo(yes), _) => vec![line(yes_no(*yes))],
         (Value::Memory(bytes), _) => vec![line(&spell_memory(*bytes))],
-        // As in Redis, the first `save` line of a file replaces the default, so all points are
-        // written.
+        // As in Redis, the first `save` line of a file replaces the default save points. So each
+        // save point gets a line, even a default one.
         (Value::Save(points), _) if !points.is_empty() => points
             .iter()
             .map(|point| Line {

@@ -14,6 +14,7 @@ use crate::config::metrics::MetricsSettings;
 use crate::config::tls::TlsSettings;
 use crate::config::value::{OutputLimit, SavePoint, Value};
 use crate::log::{Level, Logger};
+use crate::memory::reclaim::HugePages;
 use crate::version;
 pub(crate) use values::Values;
 
@@ -70,7 +71,7 @@ pub struct Settings {
     pub repl_timeout_s: u64,
     /// Bytes of the replication stream that are kept for replicas that reconnect.
     pub repl_backlog_size: u64,
-    /// Seconds without replicas after which these bytes are freed; 0 means never.
+    /// Seconds without replicas after which the backlog is freed; 0 means never.
     pub repl_backlog_ttl_s: u64,
     /// Limits of unsent output by class of client. The indices are
     /// [`OUTPUT_NORMAL`](Self::OUTPUT_NORMAL) and the two constants after it.
@@ -88,7 +89,7 @@ pub struct Settings {
     pub databases: usize,
     /// Classes of keyspace events to publish.
     pub notify: Classes,
-    /// Adds the last value of a string key to its `expired` event.
+    /// Publishes the last value of a string key that expires, on `__keyvalue@<db>__:<key>`.
     pub notify_expired_values: bool,
     /// Commands that take at least this long go to the slow log; `None` disables the log.
     pub slowlog_slower_than_us: Option<u64>,
@@ -96,11 +97,12 @@ pub struct Settings {
     pub slowlog_max_len: usize,
     /// Maximum number of keys that are remembered for client-side caches; 0 means no limit.
     pub tracking_table_max_keys: u64,
-    /// Minimum duration of an event that is recorded for LATENCY; 0 disables the recording.
+    /// Minimum duration in milliseconds of an event that is recorded for LATENCY; 0 disables the
+    /// recording.
     pub latency_threshold_ms: u64,
     /// Keeps a latency histogram for each command.
     pub latency_tracking: bool,
-    /// Percentiles of those histograms that INFO shows.
+    /// Percentiles of the commands' latency histograms that INFO shows.
     pub latency_percentiles: Vec<f64>,
     /// Minimum level of the log lines that are written.
     pub log_level: Level,
@@ -122,7 +124,7 @@ pub struct Settings {
     pub dir: PathBuf,
     /// Name of the snapshot file in `dir`.
     pub dbfilename: String,
-    /// Size limits of compact collections.
+    /// Settings of the keyspace: size limits of compact encodings, usage of keys, and eviction.
     pub limits: Limits,
     /// When to make snapshots.
     pub save: Vec<SavePoint>,
@@ -160,6 +162,8 @@ pub struct Settings {
     pub aof_preamble: bool,
     /// Cut off the torn end of an append-only file when it is loaded.
     pub aof_load_truncated: bool,
+    /// Which memory lies in huge pages.
+    pub huge_pages: HugePages,
     /// Write a crash report to the log.
     pub crash_log: bool,
     /// Clients that may call DEBUG.
@@ -181,7 +185,8 @@ pub struct Settings {
     pub maxmemory: u64,
     /// Eviction policy as configured, for INFO.
     pub maxmemory_policy: &'static str,
-    /// `maxmemory-eviction-tenacity`: 0 to 100.
+    /// Effort of eviction, from 0 to 100 (`maxmemory-eviction-tenacity`). The time limit of an
+    /// eviction step grows with this number; with 100 a step has no limit.
     pub eviction_tenacity: u32,
     /// A replica evicts no keys itself; its primary's evictions reach it.
     pub replica_ignores_maxmemory: bool,
@@ -373,6 +378,7 @@ impl Settings {
             aof_timestamps: values.yes("aof-timestamp-enabled"),
             aof_preamble: values.yes("aof-use-rdb-preamble"),
             aof_load_truncated: values.yes("aof-load-truncated"),
+            huge_pages: huge_pages(&values),
             crash_log: values.yes("crash-log-enabled"),
             debug_command: values.permission("enable-debug-command"),
             module_command: values.permission("enable-module-command"),
@@ -449,6 +455,14 @@ fn supervised(values: &Values) -> Supervised {
         "systemd" => Supervised::Systemd,
         "auto" => Supervised::Auto,
         _ => Supervised::No,
+    }
+}
+
+fn huge_pages(values: &Values<'_>) -> HugePages {
+    match (values.yes("disable-thp"), values.yes("huge-pages")) {
+        (false, _) => HugePages::Kernel,
+        (true, true) => HugePages::Merged,
+        (true, false) => HugePages::Never,
     }
 }
 

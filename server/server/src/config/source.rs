@@ -17,8 +17,8 @@ const DEPTH_MAX: usize = 16;
 pub(super) struct Reader<'a> {
     config: &'a mut Config,
     depth: usize,
-    /// A `save` line has been read. The first `save` line replaces the default, later ones add
-    /// points.
+    /// True if a `save` line has been read. The first `save` line replaces the default save points,
+    /// later `save` lines add save points.
     save_seen: bool,
     /// Old and new name in the current line, if it is a `rename-command` line.
     renamed: Option<(Vec<u8>, Vec<u8>)>,

@@ -50,6 +50,7 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     integer("threads", 1, 128, "1").at_start().implemented(),
     integer("shards", 0, 16384, "0").at_start().implemented(),
     choice("clock", &["real", "virtual"], "real").at_start().implemented(),
+    yes_no("huge-pages", "yes").at_start().implemented(),
     integer("seed", 0, LONG, "0").at_start().sensitive().implemented(),
     yes_no("notify-expired-values", "no").implemented(),
     yes_no("import-skip-unknown", "no").implemented(),
@@ -128,7 +129,7 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     yes_no("crash-log-enabled", "yes").implemented(),
     yes_no("crash-memcheck-enabled", "yes"),
     yes_no("use-exit-on-panic", "no").hidden(),
-    yes_no("disable-thp", "yes").at_start(),
+    yes_no("disable-thp", "yes").at_start().implemented(),
     text("ignore-warnings", ""),
     text("locale-collate", ""),
     special("shutdown-on-sigint", Kind::Shutdown, "default").implemented(),
@@ -308,7 +309,7 @@ mod tests {
     fn every_name_is_unique_and_lower_case() {
         let mut seen = HashSet::new();
         for name in DIRECTIVES.iter().flat_map(Directive::names) {
-            assert!(seen.insert(name), "{name} stands twice");
+            assert!(seen.insert(name), "{name} appears twice");
             assert_eq!(name, name.to_ascii_lowercase());
             assert!(!IGNORED.contains(&name));
         }

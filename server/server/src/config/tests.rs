@@ -213,7 +213,7 @@ fn includes() {
         folder.path().display()
     );
     let config = loaded(&text);
-    // The path is relative to `dir`, so this include must be read last.
+    // The last include is relative to `dir`, which the line before it sets.
     assert_eq!(
         (get(&config, "port"), get(&config, "timeout")),
         ("1".into(), "1".into())

@@ -88,7 +88,7 @@ pub(crate) const OUTPUT_CLASSES: [&str; 3] = ["normal", "slave", "pubsub"];
 /// made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SavePoint {
-    /// Time since the last snapshot.
+    /// Time since the last snapshot, in seconds.
     pub seconds: u64,
     /// Minimum number of changes since the last snapshot.
     pub changes: u64,

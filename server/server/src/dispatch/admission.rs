@@ -45,7 +45,7 @@ pub(crate) enum Check {
     State,
     /// The client has no subscriptions in RESP2, where replies and messages look alike.
     Subscriptions,
-    /// No CLIENT PAUSE delays the command.
+    /// No pause of clients delays the command.
     Pause,
     /// The client is not a monitor or a replica, or the command does not access data.
     Attachment,
@@ -199,6 +199,7 @@ impl Dispatcher<'_, '_> {
         {
             return Err(Refusal::new(Memory, error));
         }
+        // Without `background`, this command of a client arrives during a busy script of its loop.
         if State.is_for(source)
             && (self.shared.gate.is_closed() || source == Client && self.background.is_none())
         {
@@ -243,8 +244,8 @@ impl Dispatcher<'_, '_> {
             let error = "ERR the command is not allowed in an append-only file";
             return refused.then_some(Error::fixed(error));
         }
-        // DEBUG may allow NOSCRIPT commands in scripts, but not the commands that a transaction
-        // excludes, because a script runs as one.
+        // DEBUG SET-DISABLE-DENY-SCRIPTS allows NOSCRIPT commands in scripts. It does not allow
+        // commands that a transaction excludes, because a script runs like a transaction.
         let allowed = self
             .shared
             .switches
@@ -258,8 +259,9 @@ impl Dispatcher<'_, '_> {
         refused.then_some(Error::fixed(error))
     }
 
-    /// Frees memory for a command of a client if necessary. Returns an error if there is not
-    /// enough.
+    /// Frees memory for a command of a client if necessary. Returns an error if memory is still
+    /// short. For a command of a script, frees nothing, and returns an error if memory was short
+    /// when the script began.
     #[inline]
     fn lacks_memory(&mut self, source: Source, session: &Session, entry: &Entry) -> Option<Error> {
         if source == Script {

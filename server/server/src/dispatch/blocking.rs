@@ -125,7 +125,7 @@ pub(crate) fn serve_ready(
 ) {
     let mut reply = Vec::new();
     let table = shared.commands.table();
-    // The last command may have taken long.
+    // The last command may have taken long, so the waiting commands run at the current time.
     turn.now = shared.clock.now();
     loop {
         reply.clear();
@@ -148,7 +148,6 @@ pub(crate) fn serve_ready(
     }
 }
 
-/// Returns the command of a waiter.
 fn command_of(table: &'static CommandTable, id: &WaiterId) -> &'static Command {
     table
         .keyspace_command(id.entry)

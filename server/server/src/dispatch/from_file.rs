@@ -85,6 +85,7 @@ impl<'s> FromFile<'s> {
         if errors == 0 {
             return Ok(());
         }
+        // As in Redis, errors of scripts and of their commands do not end the load.
         let error = first_error(&self.out);
         if errors > in_scripts.own {
             return Err(Refusal::Failed(error));

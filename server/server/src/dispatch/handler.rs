@@ -87,7 +87,7 @@ struct HandlerCalls<'h, 'a, 's> {
     dispatcher: &'h mut Dispatcher<'a, 's>,
     session: &'h mut Session,
     caller: &'h ClientInfo,
-    /// A called command runs.
+    /// True while a command that the handler has called runs.
     is_calling: bool,
     words: OwnedArgs,
     reply: Vec<u8>,

@@ -51,7 +51,7 @@ const REPLY_MAX: usize = 4 << 30;
 pub(crate) enum Flow {
     /// The command is complete: it ran, was queued, or was rejected.
     Done,
-    /// The command did not run, because CLIENT PAUSE delays it.
+    /// The command did not run, because a pause of clients delays it.
     Paused,
     /// The command waits. Its reply follows later.
     Blocked,
@@ -86,7 +86,8 @@ pub(crate) struct Dispatcher<'a, 's> {
     /// Minimum duration in nanoseconds of a command that the slow log or LATENCY records.
     slow_ns: u64,
     latency_tracking: bool,
-    /// The loop, which serves its other clients during a long wait. `None` while it serves them.
+    /// The loop, which serves its other clients during a long wait. `None` for commands that run
+    /// within such a wait, and for commands of a file, TIMER RUN and a virtual clock's timers.
     pub(crate) background: Option<&'a mut (dyn Background + 'a)>,
     /// Output of the client before the current buffer. `None` if replies must be in one piece.
     pub(crate) chunks: Option<Chunks>,
@@ -98,10 +99,10 @@ pub(crate) struct Dispatcher<'a, 's> {
     pub(crate) exceeded: bool,
     /// Position in the log that the replies of the client wait for.
     pub(crate) hold: Hold,
-    /// If the loop's counter of bytes is above this value, a command that may need memory first
-    /// checks the limit.
+    /// If the loop's counter of bytes is above this value, a command that may need memory checks
+    /// `maxmemory` before it runs.
     memory_check: &'a AtomicI64,
-    /// Whether there was no memory when the client's command began.
+    /// Whether memory was short when the client's command began.
     pub(crate) out_of_memory: bool,
     /// Permissions and progress of the running script.
     pub(crate) script: ScriptLimits,
@@ -172,8 +173,8 @@ impl<'a, 's> Dispatcher<'a, 's> {
             Ok(entry) => {
                 let may_lock = self.turn.may_lock;
                 let flow = self.run_entry(session, entry, args, out);
-                // If this command had to run without locks, beside a script, the turn's next
-                // commands need not.
+                // If this command had to run without locks because of a script, the turn's next
+                // commands may lock shards again.
                 self.turn.may_lock = may_lock;
                 flow
             }
@@ -434,7 +435,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
                 args,
             });
         }
-        // Beside a script, the waiters are served at the end of the loop's turn.
+        // While a script forbids locks, the waiters are served at the end of the loop's turn.
         if self.turn.has_ready() && !nested && self.turn.may_lock {
             self.serve_ready();
         }
@@ -476,7 +477,8 @@ impl<'a, 's> Dispatcher<'a, 's> {
         self.command_start = exec_start;
     }
 
-    /// Returns the error for a command that must not run while a script is busy.
+    /// Returns the error for a command that must not run while a script is busy. Meanwhile the
+    /// commands that may run must not lock shards.
     #[cold]
     fn busy(&mut self, entry: &Entry) -> Option<Error> {
         let flags = entry.row.flags;
@@ -513,8 +515,8 @@ pub(crate) fn find(
     Ok(entry)
 }
 
-/// Returns the size of the output without the reply from `start` to `len` if CLIENT REPLY
-/// suppresses the reply, and advances the reply mode.
+/// Returns the length of the output to keep: `start` if CLIENT REPLY suppresses the reply between
+/// `start` and `len`, and `len` otherwise. Advances the reply mode.
 fn wanted_output(session: &mut Session, before: ReplyMode, start: usize, len: usize) -> usize {
     // Replies of SUBSCRIBE and similar commands are messages, which are always sent.
     let start = if std::mem::take(&mut session.ignore_reply_mode) {

@@ -14,7 +14,7 @@ pub(super) const LACKS_REPLICAS: Error =
 pub(super) const LOADING: Error = Error::fixed("LOADING Redis is loading the dataset in memory");
 
 impl Dispatcher<'_, '_> {
-    /// Returns the error for a client's or script's command that these states refuse.
+    /// Returns the error for a client's or script's command that one of these states refuses.
     #[cold]
     pub(crate) fn refusal(&self, session: &Session, entry: &Entry, args: Args) -> Option<Error> {
         let state = &self.shared.durability;

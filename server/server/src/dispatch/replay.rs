@@ -48,6 +48,7 @@ impl Dispatcher<'_, '_> {
             self.wait_for_scripts(session, runs_scripts);
         }
         self.turn.hold_whole();
+        // REPLICAOF may have changed the primary before this turn held every shard.
         let generation = session.upstream.as_ref().map(|applied| applied.generation);
         let flow = if generation == Some(self.shared.replication.upstream.generation()) {
             self.turn.may_lock = true;
@@ -168,7 +169,7 @@ impl Dispatcher<'_, '_> {
         apply::report(self.shared, error, args);
         log::warning!(
             self.shared.logger,
-            "The command is not applied, and the link to the MASTER is closed. This server asks for the same command again, until it follows another server"
+            "The command is not applied, and the link to the MASTER is closed. This server requests the same command again until it follows another server"
         );
         session.closing = true;
         if let Some(applied) = &mut session.upstream {

@@ -4,11 +4,11 @@
 //! the dispatcher, in a session of its own with a database and a protocol. Meanwhile the instant
 //! `now` stays the same, and no command may wait.
 //!
-//! The turn begins with the shards of the declared keys, adds others when a command needs them
-//! ([`punctual_store::Turn::pin_and_grow`]), and keeps them until the script ends, so a script is
-//! atomic (strict two-phase locking, Eswaran et al., 1976). Such a turn cannot lock in ascending
-//! order. So only one script runs at a time, and another turn that waits for a shard releases the
-//! shards that the script needs.
+//! The turn begins with the shards of the declared keys, and adds shards when a command needs them
+//! ([`punctual_store::Turn::pin_and_grow`]). It keeps all of them until the script ends, so a
+//! script is atomic (strict two-phase locking, Eswaran et al., 1976). Such a turn cannot lock in
+//! ascending order. So only one script runs at a time, and another turn that waits for a shard
+//! releases the shards that the script needs.
 //!
 //! Lua calls [`Host::interrupt`] at regular intervals. After `busy-reply-threshold`, the script's
 //! loop serves its other clients within that call.
@@ -113,7 +113,7 @@ impl Dispatcher<'_, '_> {
                 (Runnable::Function(found), _, Some(engine)) => {
                     engine.call(found, &call, &mut host, &mut reply)
                 }
-                _ => unreachable!("the handler has loaded what runs"),
+                _ => unreachable!("the handler of EVAL or FCALL has created the interpreter"),
             };
             (result, host.calls.busy, host.replied_errors)
         };
@@ -154,9 +154,9 @@ impl Dispatcher<'_, '_> {
 }
 
 impl Dispatcher<'_, '_> {
-    /// Calls `run` with a session for commands that run as one: no other client sees the keyspace
-    /// between them. The shards of `keys` are locked first. Also passes the part of the client's
-    /// output that is set aside, and the maximum length of the client's reply.
+    /// Calls `run` with a session for commands that run atomically: no other client sees the
+    /// keyspace between them. The shards of `keys` are locked first. `run` also gets the client's
+    /// output before the current buffer, and the maximum length of the client's reply.
     pub(super) fn as_script<'k, R>(
         &mut self,
         client: &mut Session,
@@ -234,7 +234,7 @@ struct ScriptHost<'h, 'a, 's> {
     args: Args<'h>,
     /// Reading of the dispatcher's `clock` at the start of the script.
     began: u64,
-    /// Whether the script has returned an error, as its value or in its value.
+    /// Whether the script has returned an error, or a table that contains an error.
     replied_errors: bool,
     /// Nanoseconds from the start until clients were last served.
     served: u64,
@@ -382,7 +382,7 @@ impl Host for ScriptHost<'_, '_, '_> {
     }
 }
 
-/// Minimum time in nanoseconds between two services of other clients.
+/// Minimum time in nanoseconds between two calls of `serve_clients`.
 const SERVICE_NS: u64 = 1_000_000;
 /// Error of a killed script.
 const KILLED: &str = "Script killed by user with SCRIPT KILL...";

@@ -71,7 +71,7 @@ pub(crate) fn refusal(entry: &Entry) -> Option<Error> {
     refused.then(|| Error::Text(format!("ERR '{name}' is not allowed in a timer").into()))
 }
 
-/// Returns the error for a payload with another user's timer, which would run as that user.
+/// Returns the error for RESTORE of another user's timer, whose command would run as that user.
 pub(crate) fn denial_of_payload(user: &User, entry: &Entry, args: Args) -> Option<Error> {
     if !entry.row.flags.has(Flags::RESTORES) {
         return None;
@@ -85,7 +85,7 @@ pub(crate) fn denial_of_payload(user: &User, entry: &Entry, args: Args) -> Optio
 
 /// Fires the timers that are due at the instant of a virtual clock; the turn holds every shard.
 /// Then serves the waiters of keys that their commands have filled.
-pub(crate) fn fire_held(
+pub(crate) fn fire_due(
     shared: &Arc<Shared>,
     loop_number: usize,
     turn: &mut Turn,

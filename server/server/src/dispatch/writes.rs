@@ -35,15 +35,15 @@ impl Dispatcher<'_, '_> {
         declared.map(|flags| !flags.has(ScriptFlags::NO_WRITES))
     }
 
-    /// Returns whether the command may change the keyspace or publish messages, so that CLIENT
-    /// PAUSE WRITE delays it.
+    /// Returns whether the command may change the keyspace or publish messages, so that a pause of
+    /// writes delays it.
     pub(crate) fn may_write(&self, entry: &Entry, args: Args) -> bool {
         self.declares_writes(entry, args)
             .unwrap_or_else(|| entry.writes())
     }
 
-    /// Returns whether CLIENT PAUSE delays this command. Stops expiry for a command that only reads
-    /// during a pause, and on a replica. As in Redis, a pause of all commands includes CLIENT
+    /// Returns whether a pause of clients delays this command. Stops expiry for a command that only
+    /// reads during a pause, and on a replica. As in Redis, a pause of all commands includes CLIENT
     /// UNPAUSE and exempts monitors and replicas. CLOCK is exempt because a virtual clock would
     /// otherwise never reach the end of the pause.
     #[cold]
@@ -63,8 +63,8 @@ impl Dispatcher<'_, '_> {
     }
 }
 
-/// Returns whether the command accesses keys, which is not allowed for monitors, because Redis
-/// treats monitors as replicas.
+/// Returns whether the command accesses keys. As in Redis, replicas and monitors may not call such
+/// a command.
 pub(super) fn touches_data(session: &Session, entry: &Entry) -> bool {
     let queued = session.executed_by(entry);
     entry.writes()

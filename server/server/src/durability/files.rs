@@ -11,8 +11,8 @@ use crate::durability::manifest::{Entry, FileType, Manifest, ManifestError};
 use crate::log::{self, Logger};
 use crate::world::disk::{Disk, Output};
 
-/// Error of loading an append-only file, or of changing its set of files. A load that fails has
-/// changed no file.
+/// Error of loading an append-only file, or of changing its set of files. A failed load changes no
+/// file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AofError {
@@ -90,7 +90,7 @@ pub enum AofError {
     },
 }
 
-/// The manifest of an append-only file, and the place of its files.
+/// The manifest of an append-only file, and the paths of its files.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AofFiles {
     /// Path of the folder `appenddirname`.
@@ -309,8 +309,8 @@ impl AofFiles {
     }
 
     /// Makes `base`, whose file is complete, the base of the manifest. `incremental` is the name of
-    /// the incremental file that follows, if the manifest does not have it yet. The older
-    /// incremental files become history; with `keeps_last`, the last incremental file does not.
+    /// the incremental file that follows, if the manifest does not have it yet. The incremental
+    /// files become history, except the last one if `keeps_last` is true.
     pub(crate) fn commit_base(
         &mut self,
         disk: &Disk,
@@ -328,7 +328,7 @@ impl AofFiles {
         self.replace(disk, manifest)
     }
 
-    /// Removes the files that are no longer needed.
+    /// Removes the history files and their lines in the manifest.
     pub(crate) fn remove_history(&mut self, disk: &Disk, logger: &Logger) {
         if self.manifest.history.is_empty() {
             return;

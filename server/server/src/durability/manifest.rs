@@ -157,8 +157,8 @@ impl Manifest {
         }
     }
 
-    /// Makes `base` the base file. The old base file and the incremental files become history; with
-    /// `keeps_last`, the last incremental file does not.
+    /// Makes `base` the base file. The old base file and the incremental files become history,
+    /// except the last incremental file if `keeps_last` is true.
     pub(crate) fn replace_base(&mut self, base: Entry, keeps_last: bool) {
         let count = self.incremental.len();
         let keep = count.saturating_sub(usize::from(keeps_last));

@@ -89,7 +89,7 @@ impl Durability {
         self.saving.store(false, Ordering::Release);
     }
 
-    /// Returns true while data is loaded.
+    /// Returns true while the server loads its files at startup.
     #[inline]
     pub(crate) fn is_loading(&self) -> bool {
         self.loading.active.load(Ordering::Acquire)

@@ -108,7 +108,7 @@ impl EventLoop {
         }
     }
 
-    /// Like [`EventLoop::end_busy`], for a script that no connection has called.
+    /// Resets the state of a busy script that no connection has called, such as a timer's script.
     pub(crate) fn busy_is_over(&mut self) {
         self.busy.swept = false;
     }

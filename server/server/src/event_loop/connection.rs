@@ -40,7 +40,7 @@ pub(crate) struct Connection {
     pub(crate) dirty: bool,
     /// Whether more input may be readable, because the last read filled the buffer.
     pub(crate) readable: bool,
-    /// Whether the next command waits for the end of CLIENT PAUSE.
+    /// Whether the next command waits for the end of a pause of clients.
     pub(crate) paused: bool,
     /// Whether the peer has closed its end. Unread bytes from it may remain.
     pub(crate) hung_up: bool,
@@ -48,7 +48,7 @@ pub(crate) struct Connection {
     pub(crate) ended: bool,
     /// Unix time in milliseconds since which the output has been above the soft limit.
     pub(crate) over_soft_since: Option<u64>,
-    /// Bytes of this client in the loop's sum of its clients' memory; 0 without
+    /// Memory of this client in bytes, as last added to the sum of all clients; 0 without
     /// `maxmemory-clients`.
     pub(crate) counted: i64,
     /// Fires when the client has been idle for too long.
@@ -137,8 +137,8 @@ impl Connection {
         }
     }
 
-    /// Returns whether the next command must wait: for the end of CLIENT PAUSE, or for the reply of
-    /// the command before it.
+    /// Returns whether the next command must wait: for the end of a pause of clients, or for the
+    /// reply of the command before it.
     pub(crate) fn waits(&self) -> bool {
         self.paused || self.session.waiter.is_some()
     }
@@ -176,7 +176,7 @@ impl Connection {
 
     /// Holds the output from `from` on until the log is released up to `until`.
     pub(crate) fn hold(&mut self, from: usize, until: u64) {
-        // Output of this turn that is already held waits for the same position.
+        // If the last held part waits for the same position, this output belongs to that part.
         if self.holds.back().is_none_or(|last| last.1 != until) {
             self.holds.push_back((from, until));
         }
@@ -232,7 +232,7 @@ impl Connection {
         }
     }
 
-    /// Frees the written part of the buffer if most of the buffer is written.
+    /// Frees the written part of `out` if no chunk precedes `out` and most of `out` is written.
     fn drop_written(&mut self) {
         let is_first = self.chunks.is_empty();
         if is_first && self.written > CHUNK && self.written * 2 > self.out.len() {

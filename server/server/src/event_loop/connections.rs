@@ -54,7 +54,7 @@ impl EventLoop {
         }
     }
 
-    /// Replaces the TCP listeners of each kind that is given.
+    /// Replaces the listeners of `port`, of `tls-port`, or of both. `None` keeps the old listeners.
     pub(crate) fn listen(&mut self, plain: Option<Vec<Listener>>, tls: Option<Vec<Listener>>) {
         let mut all: Vec<Listener> = std::mem::take(&mut self.listeners);
         for listener in &mut all {

@@ -1,8 +1,8 @@
 //! Requests from threads of the embedding program, such as [`crate::Server::advance`], and the end
 //! of the loop.
 //!
-//! A loop moves the clock for other threads, so that the code path is the same as for CLOCK
-//! ADVANCE: the loop's counters have one writer, and events go through the loop's own sink.
+//! A loop moves the clock for other threads, as for the command CLOCK ADVANCE. So only the loop's
+//! thread writes the loop's counters, and events go through the loop's own sink.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -38,7 +38,7 @@ impl EventLoop {
             .unwrap_or_else(|| Scripts::new(&shared).into());
         let (number, holds) = (self.number, self.writing.released.is_some());
         let moved = shared.move_clock(&mut turn, to, |turn| {
-            timers::fire_held(&shared, number, turn, &mut scripts, holds);
+            timers::fire_due(&shared, number, turn, &mut scripts, holds);
         });
         self.scripts = Some(scripts);
         self.serve_ready(&mut turn);

@@ -1,9 +1,9 @@
 //! Conversations with other servers: the link to the primary until its stream begins, and
 //! migrations.
 //!
-//! Their time limits follow the stopwatch, also with a virtual clock, because the other servers do
-//! not share that clock. Only the lookup of a host name needs a thread, because the system's lookup
-//! blocks.
+//! Their time limits follow the stopwatch (the machine's monotonic clock), also with a virtual
+//! clock, because the other servers do not share the virtual clock. Only the lookup of a host name
+//! needs a thread, because the system's lookup blocks.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -151,7 +151,8 @@ impl EventLoop {
         }
     }
 
-    /// Sends the keys of a migration. The migration settles when the target has answered.
+    /// Sends the keys of a migration. After the target's answer, [`EventLoop::settle_migrations`]
+    /// deletes the keys and replies.
     pub(crate) fn migrate(&mut self, mut migration: Box<Migration>) {
         migration.begin_transfer();
         let target = &migration.transfer.target;
@@ -390,7 +391,7 @@ impl EventLoop {
         self.follow_primary();
     }
 
-    /// Adds a migration to the list of migrations to settle.
+    /// Adds a migration to the list for [`EventLoop::settle_migrations`].
     fn transferred(&mut self, migration: Migration) {
         self.resuming.migrations.push(migration);
         self.more_due = true;

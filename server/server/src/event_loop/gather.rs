@@ -5,8 +5,8 @@
 //! of the keys of all of their first commands together.
 //!
 //! Ground rules: gathered commands run in the order in which they were read, and before the loop
-//! does anything except handle events. If a script becomes busy, its nested turn runs the rest of
-//! them, because SCRIPT KILL may be among them.
+//! does anything except handle events. If one of these commands runs a script that becomes busy,
+//! the gathered commands after it run while the script runs, because one may be SCRIPT KILL.
 
 use std::collections::VecDeque;
 use std::io;
@@ -26,7 +26,7 @@ const GATHERED_BYTES_MAX: usize = 4 << 10;
 /// Bytes that were read from one connection.
 struct Piece {
     slot: usize,
-    /// ID of the client. Another client may have got the slot since.
+    /// ID of the client. Another client may have got the slot since the read.
     client: u64,
     bytes: Range<usize>,
     /// Whether the read has filled the buffer, so that the socket may have more.
@@ -147,8 +147,9 @@ impl EventLoop {
     /// together. Returns the number of these pieces.
     fn prepare_gathered(&mut self, buffer: &[u8], turn: &mut Turn) -> usize {
         let shared = &self.shared;
-        // A nested turn must not lock, and a load holds shards for long. With several loops, a
-        // command may have to wait for a script, and must hold no lock while it waits.
+        // While a script of this loop is busy (`nested`), its other clients must not lock. A load
+        // holds shards for long. With several loops, a command may have to wait for a script, and
+        // must hold no lock while it waits.
         let may = !self.busy.nested
             && !shared.durability.is_loading()
             && (shared.mailboxes.len() == 1 || !shared.scripting.running.is_active());

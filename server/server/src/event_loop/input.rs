@@ -107,7 +107,7 @@ impl EventLoop {
         self.received_now(slot, bytes, turn);
     }
 
-    /// Same as [`EventLoop::received`], for a turn that has just begun.
+    /// Same as [`EventLoop::received`], for a turn that has just read the clock.
     pub(crate) fn received_now(&mut self, slot: usize, bytes: &[u8], turn: &mut Turn) {
         let stats = &self.shared.observed.stats[self.number];
         stats.net_in.add(bytes.len() as u64);
@@ -131,7 +131,7 @@ impl EventLoop {
         info.query_bytes.store(held as u64, Ordering::Relaxed);
         stats.input_peak.record(held as u64, turn.now.read_ms());
         if self.settings.maxmemory_clients > 0 && connection.input_len() > 0 {
-            // The memory is checked before the commands run, because then the input is freed.
+            // The memory is checked before the commands run, because they free the input.
             self.count_client(slot);
             self.limit_client_memory();
         }
@@ -228,8 +228,8 @@ impl EventLoop {
         if connection.session.is_primary() {
             limits.bulk_max = usize::MAX;
         }
-        // A replica does not expire keys; its primary does. For commands that write, the dispatcher
-        // decides.
+        // On a replica, due keys are hidden but do not expire, because the primary expires them.
+        // For commands that write, the dispatcher decides whether due keys expire.
         turn.frozen = shared.replication.is_replica() && !connection.session.is_primary();
         let number = self.number;
         let stopwatch = self.stopwatch.clone();

@@ -87,7 +87,8 @@ impl EventLoop {
         mailbox.wake_for(if has_work { 0 } else { self.next_wakeup_ms() });
     }
 
-    /// Reads the input of a local client, and writes the output that it has room for now.
+    /// Schedules a read of a local client's input, and a write of the output for which its pipe has
+    /// room now.
     pub(crate) fn serve_local(&mut self, pipe: &Pipe) {
         if let Some(slot) = self.slot_of(pipe) {
             self.read_again(slot);

@@ -10,8 +10,9 @@ use crate::migrate::moving::Next;
 use crate::node::waiting::{self, Completion};
 
 impl EventLoop {
-    /// Settles the migrations whose transfer has ended: deletes the keys and replies. Does nothing
-    /// during a pause, or while a script runs, because a script may hold the locks for long.
+    /// Continues the migrations whose transfer has ended: deletes the moved keys and replies, or
+    /// sends keys again that have changed meanwhile. Does nothing during a pause, or while a script
+    /// runs, because a script may hold the locks for long.
     pub(crate) fn settle_migrations(&mut self, turn: &mut Turn) {
         let shared = Arc::clone(&self.shared);
         if self.resuming.migrations.is_empty() || shared.clients.pauses.in_force(turn.now).is_some()

@@ -232,7 +232,7 @@ impl EventLoop {
         while let Some(this) = &mut *guard
             && !this.stopping
         {
-            if !this.has_input_beside_held(&mut events) {
+            if !this.has_input_while_held(&mut events) {
                 let timeout = this.prepare_sleep();
                 let polled = Self::poll(&mut guard, &mut events, timeout);
                 let Some(this) = &mut *guard else { return };
@@ -403,7 +403,7 @@ impl EventLoop {
 
     /// Adds the turn's counts to the loop's statistics.
     fn count(&mut self, turn: &mut Turn) {
-        // Taken, so that no count is added twice.
+        // `take` leaves zeros in the turn, so that no count is added twice.
         let counted = std::mem::take(&mut turn.stats);
         self.shared.observed.stats[self.number].add(counted);
     }
@@ -472,7 +472,7 @@ impl EventLoop {
         }
     }
 
-    /// Returns whether CLIENT PAUSE keeps the dataset unchanged, or the server loads its files.
+    /// Returns whether keys must not expire, because clients are paused or the server loads data.
     fn expiry_is_paused(&self, now: Now) -> bool {
         self.shared.durability.is_loading() || self.shared.clients.pauses.in_force(now).is_some()
     }

@@ -20,10 +20,11 @@ use crate::log;
 use crate::node::order::Order;
 use crate::world::Moment;
 
-/// The loop keeps a larger output buffer for the next replies only while it has fewer buffers.
+/// Number of spare output buffers at which the loop frees a written buffer that is not small. With
+/// fewer spare buffers, the loop keeps the buffer for later replies.
 const SPARE_OUTPUTS: usize = 16;
-/// The loop keeps a small output buffer for the next replies only while it has fewer buffers. So
-/// many clients may have a reply in one turn.
+/// Number of spare output buffers at which the loop frees a small written buffer. It is high,
+/// because many clients may have a reply in one turn.
 const SPARE_SMALL_OUTPUTS: usize = 1024;
 /// Capacity in bytes of a small output buffer.
 const SMALL_OUTPUT: usize = 4 << 10;
@@ -110,8 +111,8 @@ impl EventLoop {
 
     /// Writes released output. If output is still held and there is more input, puts its events in
     /// `events` and returns true, so that the input's commands run first. Wakes the file's thread
-    /// if there is no more input, or if the loop last woke the thread [`COLLECTING`] ago.
-    pub(crate) fn has_input_beside_held(&mut self, events: &mut Events) -> bool {
+    /// if there is no more input, or if the loop has not woken the thread for [`COLLECTING`].
+    pub(crate) fn has_input_while_held(&mut self, events: &mut Events) -> bool {
         self.write_released();
         if self.writing.held.slots.is_empty() {
             self.writing.held.since = None;
@@ -146,7 +147,7 @@ impl EventLoop {
         let mailbox = &self.shared.mailboxes[self.number];
         let began = self.shared.world.stopwatch();
         while log.is_held(until) {
-            if mailbox.is_full() {
+            if mailbox.has_mail() {
                 return;
             }
             let waited = self.shared.world.since(began);
@@ -201,7 +202,7 @@ impl EventLoop {
     /// Moves messages from the mailbox to their clients' output. Orders wait for the end of the
     /// turn.
     pub(crate) fn collect_messages(&mut self) {
-        if !self.shared.mailboxes[self.number].is_full() {
+        if !self.shared.mailboxes[self.number].has_mail() {
             return;
         }
         let mut mail = std::mem::take(&mut self.inbox.mail);

@@ -68,7 +68,7 @@ impl EventLoop {
                 .durability
                 .changelog
                 .is_held(self.writing.held.until);
-        if released || mailbox.is_full() || self.shared.stopping.load(Ordering::SeqCst) {
+        if released || mailbox.has_mail() || self.shared.stopping.load(Ordering::SeqCst) {
             return Some(Duration::ZERO);
         }
         let timeout = if self.shared.clock.is_virtual() {

@@ -80,8 +80,8 @@ pub(super) struct Reading {
 pub(super) struct Resuming {
     /// Slots that wait for the end of a pause.
     pub(super) paused: Vec<usize>,
-    /// Number of pauses that had ended when the loop last resumed paused clients. A higher number
-    /// now means that the loop must look again.
+    /// Result of `Pauses::forget_ended` when the loop last resumed paused clients. A different
+    /// result now means that a pause has ended meanwhile.
     pub(super) pauses_ended: u64,
     /// Slots whose wait has ended, so that their next commands may run.
     pub(super) unblocked: Vec<usize>,
@@ -98,9 +98,11 @@ pub(super) struct Freed {
     pub(super) reported_bytes: u64,
     /// Freed bytes that earlier rounds have returned, in total. They include the reported bytes.
     pub(super) collected_bytes: u64,
+    /// Bytes in use by this thread's counter after the last round.
+    pub(super) in_use_bytes: i64,
 }
 
-/// Remains of ended clients in the keyspace.
+/// Watches and waiters of ended clients that are still in the keyspace.
 #[derive(Default)]
 pub(super) struct Ended {
     /// Keys watched by clients that have disconnected.

@@ -115,9 +115,9 @@ impl EventLoop {
         self.follow_primary();
     }
 
-    /// Ends what the former role has left: the connection to a former primary, and if the server is
-    /// a replica now, the commands that wait. Overdue keys of a promoted replica expire in the next
-    /// turn.
+    /// Closes the connection to a former primary after a change of the role. If the server is a
+    /// replica now, also ends the commands that wait, and closes their connections. Overdue keys of
+    /// a promoted replica expire in the next turn.
     pub(crate) fn change_role(&mut self) {
         self.more_due = true;
         let generation = self.shared.replication.upstream.generation();

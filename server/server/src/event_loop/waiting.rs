@@ -30,9 +30,8 @@ impl EventLoop {
         }
     }
 
-    /// Serves the waiters of keys that became ready without a command: a lease has ended, an entry
-    /// has been idle for long enough, NOTIFY has appended an event to a stream, or a key has
-    /// expired.
+    /// Serves the waiters of keys that became ready without a command of a client, for example
+    /// because the lease of a job has ended or a key has expired.
     pub(crate) fn serve_ready(&self, turn: &mut Turn) {
         if turn.has_ready() {
             let holds = self.writing.released.is_some();

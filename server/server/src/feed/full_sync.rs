@@ -2,16 +2,16 @@
 //! thread.
 //!
 //! All replicas that wait when the synchronization begins, and that want the same data, share one
-//! walk. The walk begins in a turn that holds every shard: the snapshot is the keyspace at the
-//! offset that `+FULLRESYNC` names, and the backlog keeps the stream from this offset on for each
-//! replica. The thread locks one shard at a time for the walk. It only encodes: it adds blocks to
-//! the replicas' transfers, holds no lock while it waits for a slow replica, and ends after the
-//! last block. The event loops of the replicas send the blocks.
+//! walk (a snapshot's way through the keyspace). It begins in a turn that holds every shard: the
+//! snapshot is the keyspace at the offset that `+FULLRESYNC` names, and the backlog keeps the
+//! stream from this offset on. The thread locks one shard at a time, encodes records, and adds
+//! blocks of bytes to the replicas' transfers. It holds no lock while it waits for a slow replica.
+//! The event loops of the replicas send the blocks.
 //!
-//! If all of these replicas have the capability `eof`, and `repl-diskless-sync` is on or the
-//! replicas want a part of the data, they get the bytes while these are encoded, between
-//! `$EOF:<mark>` and the mark. Otherwise they get the snapshot when it is complete, after
-//! `$<length>`, from a temporary file.
+//! With `repl-diskless-sync`, and for replicas that want a part of the data only, a snapshot is
+//! streamed between `$EOF:<mark>` and the mark. All of these replicas must have the capability
+//! `eof`. Otherwise a temporary file gets the whole snapshot first, and the replicas get it after
+//! `$<length>`.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -260,7 +260,7 @@ impl Job {
             .create(true)
             .truncate(true)
             .open(&path)?;
-        // The file exists only through this descriptor, so a crash of the server leaves nothing.
+        // The file exists only through this descriptor, so a crash of the server leaves no file.
         std::fs::remove_file(&path)?;
         self.encode(walk, |bytes| Ok(file.write_all(bytes)?))?;
         let len = file.metadata()?.len();
@@ -275,8 +275,8 @@ impl Job {
         }
     }
 
-    /// Adds bytes to the transfers, in blocks that the replicas share. Blocks while a replica is
-    /// too far behind.
+    /// Adds bytes to the transfers, in blocks that the replicas share. Waits while a replica is too
+    /// far behind.
     fn push(&self, bytes: &[u8]) -> Result<(), Failure> {
         for piece in bytes.chunks(BLOCK_BYTES) {
             let block = Arc::from(piece);
@@ -289,8 +289,8 @@ impl Job {
         self.check()
     }
 
-    /// Completes the transfers. After a file, the stream follows at once; after a streamed
-    /// snapshot, it follows when the replica has found the mark.
+    /// Completes the transfers. After a file, the replication stream follows at once. After a
+    /// streamed snapshot, it follows when the replica has acknowledged the snapshot.
     fn complete(&self) -> Result<(), Failure> {
         for replica in &self.replicas {
             replica.transfer.complete(!self.to_sockets);

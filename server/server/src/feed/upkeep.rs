@@ -1,10 +1,10 @@
 //! Periodic work for replicas: PINGs, empty lines to waiting replicas, full synchronizations, and
 //! timeouts.
 //!
-//! The upkeep runs in a turn of loop 0: once a second while there are replicas or
-//! `min-replicas-to-write` is set, when a synchronization, a failover or the end of the backlog is
-//! due, and when another thread requests it ([`Shared::request_upkeep`]). The upkeep measures time
-//! with the stopwatch, also with a virtual clock.
+//! The upkeep runs in a turn of loop 0. It runs once a second while there are replicas or
+//! `min-replicas-to-write` is set. It also runs when a synchronization, a failover or the end of
+//! the backlog is due, and when another thread requests it ([`Shared::request_upkeep`]). The upkeep
+//! measures time with the stopwatch (the machine's monotonic clock), also with a virtual clock.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,7 +17,7 @@ use crate::log;
 use crate::node::Shared;
 use crate::replication::replica::{Phase, Replica};
 
-/// Interval of the upkeep. Redis's `replicationCron` runs as often.
+/// Interval of the upkeep. Redis's `replicationCron` has the same interval.
 const PERIOD_MS: u64 = 1_000;
 
 /// Delay before the next attempt while a script runs.

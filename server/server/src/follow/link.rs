@@ -18,7 +18,7 @@ use crate::replication::incoming::Incoming;
 use crate::replication::state::ReplicationId;
 use crate::replication::upstream::{Attempt, Phase};
 
-/// Maximum length of a line.
+/// Maximum length of a line from the primary, in bytes.
 const LINE_MAX: usize = 4 << 10;
 
 /// Stage of the handshake: the command whose answer is next, or a result.

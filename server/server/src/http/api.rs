@@ -1,4 +1,5 @@
-//! The page's requests for data, and their answers: JSON made of command replies and statistics.
+//! The requests of the web page at `metrics-port` for data, and the answers: JSON made of command
+//! replies and statistics.
 //!
 //! | | |
 //! |---|---|
@@ -33,7 +34,7 @@ const MINUTE_MS: u64 = 60_000;
 pub(super) enum ApiError {
     #[error(transparent)]
     Link(#[from] LinkError),
-    /// The page makes no such request.
+    /// The request is one that the page never sends.
     #[error("{0}")]
     Request(&'static str),
     /// The reply of the command is an error.
@@ -86,12 +87,12 @@ fn expected(reply: Option<Value>) -> Result<Value, ApiError> {
 /// Returns counters, memory, lateness and databases.
 pub(super) async fn state(shared: &Shared, links: &Links, may_act: bool) -> Result<Json, ApiError> {
     // INFO counts this thread's open connections as clients.
-    let others = links.open_connections() as f64;
+    let own_connections = links.open_connections() as f64;
     let figures = links.figures().await?;
     let number = |field| figures.number(field).unwrap_or_default();
     let late = lateness(shared);
-    // A bucket covers an eighth of an octave. The page computes percentiles from the difference of
-    // two answers, for which this is fine enough.
+    // Eight buckets for each doubling of the lateness are enough for the percentiles that the page
+    // computes from the difference of two answers.
     let mut buckets: Vec<(u64, u64)> = Vec::new();
     for step in late.iter_recorded() {
         let top = (2_f64)
@@ -120,9 +121,9 @@ pub(super) async fn state(shared: &Shared, links: &Links, may_act: bool) -> Resu
         "role": figures.text("role"),
         "port": number("tcp_port"),
         "uptime_s": number("uptime_in_seconds"),
-        // The commands of the HTTP thread do not count.
+        // Without the commands that this thread has sent.
         "commands": number("total_commands_processed") - links.commands_sent() as f64,
-        "clients": (number("connected_clients") - others).max(0.0),
+        "clients": (number("connected_clients") - own_connections).max(0.0),
         "memory": number("used_memory"),
         "memory_max": number("maxmemory"),
         "deadlines": number("timers_pending"),
@@ -211,7 +212,7 @@ pub(super) async fn timers(links: &Links, query: Query<'_>) -> Result<Json, ApiE
     Ok(json!({ "timers": timers, "shown_at_most": SHOWN_MAX }))
 }
 
-/// Shortens a timer's command so that it fits on a line.
+/// Shortens a timer's command for display.
 fn shorten(command: &mut Json) {
     let Json::Array(words) = command else {
         return;
@@ -263,8 +264,8 @@ pub(super) async fn command(
         let reply = expected(link.ask(&[words]).await?.pop())?;
         return Ok(json!({ "reply": json::reply(&reply) }));
     }
-    // Only a timer may be deleted. WATCH makes EXEC fail if the key gets another value after the
-    // check of its type.
+    // The page may delete no keys except timers. WATCH makes EXEC fail if the key gets another
+    // value after the check of its type.
     let key = &words[1];
     let watch = vec![b"WATCH".to_vec(), key.clone()];
     let kind = vec![b"TYPE".to_vec(), key.clone()];

@@ -1,8 +1,8 @@
 //! The text formats of metrics: OpenMetrics 1.0 and Prometheus's 0.0.4.
 //!
 //! Both formats have the same samples. In OpenMetrics, the samples of every counter end in
-//! `_total`, but the name of the family does not. An OpenMetrics text ends with a mark, so that a
-//! scraper notices a truncated text.
+//! `_total`, but the name of the family does not. An OpenMetrics text ends with the line `# EOF`,
+//! so that a scraper notices a truncated text.
 
 use std::fmt::Write as _;
 
@@ -14,8 +14,8 @@ pub(super) enum Format {
 }
 
 impl Format {
-    /// Returns the format that a scraper prefers, according to its header Accept. Without a
-    /// preference this is Prometheus's format.
+    /// Returns the format with the greater weight in a scraper's header Accept: OpenMetrics if the
+    /// weights are equal, Prometheus's format if the header does not name OpenMetrics.
     pub(super) fn accepted(accept: &str) -> Self {
         let weight = |wanted: &str| {
             accept
@@ -51,7 +51,8 @@ pub(super) enum Kind {
     Histogram,
 }
 
-/// The text of metrics while it is built. All samples of a family follow the family's head.
+/// The text of metrics while it is built. The caller adds a family, then all samples of that
+/// family.
 pub(super) struct Exposition {
     text: String,
     format: Format,
@@ -71,7 +72,8 @@ impl Exposition {
         let open = self.format == Format::OpenMetrics;
         let (family, kind) = match (kind, name.strip_suffix("_total")) {
             (Kind::Counter, Some(base)) if open => (base, "counter"),
-            // In OpenMetrics, all counters have the suffix, and no other samples have it.
+            // In OpenMetrics, counters must have the suffix, and other samples must not. A family
+            // that breaks this rule has the type `unknown`.
             (Kind::Counter, None) | (Kind::Gauge, Some(_)) if open => (name, "unknown"),
             (Kind::Counter, _) => (name, "counter"),
             (Kind::Gauge, _) => (name, "gauge"),

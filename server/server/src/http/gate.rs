@@ -1,15 +1,15 @@
 //! Rules about the access to the HTTP port.
 //!
 //! - The page itself holds no data, so anybody may load it.
-//! - The metrics are numbers, so all clients that reach the port may read them. Only web pages of
-//!   other sites must not read them through a browser.
+//! - The metrics are numbers, so all clients that reach the port may read them. Only a browser on
+//!   this machine must not read them for a web page of another site.
 //! - The data of the page has names of keys. A request for it needs the password if it comes from
 //!   another machine, or if Redis clients of this server need a password.
 //! - An action needs the password. A browser may send it only from a page of this server.
 //!
 //! A foreign site may let its own name point to this server's address (DNS rebinding). For a
-//! browser, its page and this server then have the same origin. But the requests of that page have
-//! the site's name in the header Host, and lack the password.
+//! browser, the site's page and this server then have the same origin. Requests of that page have
+//! the site's name in the header Host and no password, so they are refused.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -74,7 +74,8 @@ impl Visitor {
             local: is_loopback(peer.ip()),
             password: given.map(|given| {
                 right.is_some_and(|right| {
-                    // `|`, not `||`: both comparisons always run, so the time shows no result.
+                    // `|`, not `||`: both comparisons always run, so the time does not depend on
+                    // the result of the first.
                     same_bytes(given.as_bytes(), right) | same_bytes(&decoded(given), right)
                 })
             }),
@@ -191,7 +192,9 @@ pub(super) fn decoded(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [first, after @ ..] = rest {
-        let digits = after.get(..2).filter(|_| *first == b'%');
+        let digits = after
+            .get(..2)
+            .filter(|digits| *first == b'%' && digits.iter().all(u8::is_ascii_hexdigit));
         let byte = digits
             .and_then(|digits| std::str::from_utf8(digits).ok())
             .and_then(|digits| u8::from_str_radix(digits, 16).ok());
@@ -280,7 +283,7 @@ mod tests {
         assert_eq!(decoded("abc"), b"abc");
         assert_eq!(decoded("%C3%A4%20%25"), "ä %".as_bytes());
         assert_eq!(decoded("100%"), b"100%");
-        assert_eq!(decoded("%zz%4"), b"%zz%4");
+        assert_eq!(decoded("%zz%+f%4"), b"%zz%+f%4");
         assert!(same_bytes(b"", b"") && same_bytes(b"secret", b"secret"));
         assert!(!same_bytes(b"secret", b"secre") && !same_bytes(b"secret", b"secreT"));
         assert!(!same_bytes(b"", b"x"));

@@ -21,7 +21,8 @@ pub(super) fn bytes(bytes: &[u8]) -> Json {
     }
 }
 
-/// Returns a reply as JSON. Keys of maps become text, even if they are not UTF-8.
+/// Returns a reply as JSON. Invalid UTF-8 in the keys of maps becomes U+FFFD, because keys in JSON
+/// are text.
 pub(super) fn reply(value: &Value) -> Json {
     match value {
         Value::Int(number) => (*number).into(),

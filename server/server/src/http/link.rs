@@ -1,9 +1,9 @@
-//! Requests of the HTTP thread to the event loops. The thread requests figures with an order, and
-//! keys over a connection, as a client does.
+//! Requests of the HTTP thread to the event loops. The thread requests INFO's figures with a
+//! message to a loop's mailbox. It runs other commands over a connection, as a client does.
 //!
-//! A connection is a pair of sockets: an event loop serves the other end. An HTTP request opens its
-//! own connection. So a connection holds nothing of an earlier request, and a request that takes
-//! too long drops its connection in the middle of a reply.
+//! A connection is a pair of sockets, and an event loop serves the other end. Each HTTP request
+//! that runs commands opens its own connection. So no selected database or unread reply is left
+//! from an earlier request.
 
 use std::io;
 use std::os::fd::AsRawFd as _;
@@ -24,7 +24,7 @@ use crate::node::Shared;
 use crate::node::order::Order;
 use crate::observe::figures::Figures;
 
-/// Maximum wait for a free place, and maximum wait for replies.
+/// Maximum wait until another connection may be opened, and maximum wait for replies.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Reason why there is no reply.
@@ -58,7 +58,7 @@ pub(super) struct Link<'a> {
 }
 
 impl<'a> Link<'a> {
-    /// Opens a connection. The loops take turns in serving them.
+    /// Opens a connection to the next loop in turn.
     fn open(links: &'a Links, place: SemaphorePermit<'a>) -> Result<Self, LinkError> {
         let shared = &links.shared;
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
@@ -114,12 +114,13 @@ impl<'a> Link<'a> {
     }
 }
 
-/// Opens connections and requests figures. The number of both at a time is limited.
+/// Opens connections and requests figures, at most [`MetricsSettings::LINKS_MAX`] of each at a
+/// time.
 pub(super) struct Links {
     shared: Arc<Shared>,
-    /// Free places for connections.
+    /// One permit for each connection that may still be opened.
     places: Semaphore,
-    /// Free places for requests of figures.
+    /// One permit for each request of figures that may still be sent.
     figures: Semaphore,
     /// Number of commands sent so far.
     commands_sent: AtomicU64,
@@ -135,7 +136,7 @@ impl Links {
         }
     }
 
-    /// Sends an order to a loop. The loops take turns.
+    /// Sends an order to the next loop in turn.
     fn order(&self, order: Order) {
         let mailboxes = &self.shared.mailboxes;
         let next = self
@@ -149,7 +150,8 @@ impl Links {
     /// Returns the figures of INFO EVERYTHING.
     ///
     /// # Errors
-    /// Returns an error if a script is busy, or if no loop answers in time.
+    /// Returns an error if the loop does not answer in time or answers with an error, for example
+    /// while a script is busy.
     pub(super) async fn figures(&self) -> Result<Figures, LinkError> {
         let answered = async {
             // The semaphore is never closed.
@@ -178,8 +180,8 @@ impl Links {
         MetricsSettings::LINKS_MAX - self.places.available_permits()
     }
 
-    /// Sends commands over a new connection, in database `db`, and returns their replies, of which
-    /// some may be errors.
+    /// Sends commands over a new connection, in database `db`. Returns their replies, including
+    /// error replies.
     ///
     /// # Errors
     /// Returns an error if there is no reply, or no such database.

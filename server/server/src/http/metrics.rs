@@ -1,9 +1,9 @@
 //! GET /metrics: INFO's figures and the server's statistics as samples.
 //!
 //! A metric whose name begins with `redis_` means the same as in redis_exporter. A name that begins
-//! with `punctual_` is a metric that Redis does not have. Metrics without labels are declared with
-//! the figures, in `command/info.rs`. If no loop sends figures, `redis_up` is 0, and only the
-//! statistics follow.
+//! with `punctual_` is a metric that Redis does not have. Metrics that are whole fields of INFO are
+//! declared with the fields, in `command/info.rs`. If the request for INFO's figures fails,
+//! `redis_up` is 0, and only the statistics follow, which any thread may read.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,7 +26,8 @@ const LATENESS_S: [f64; 21] = [
 ];
 
 /// Metrics that are parts of a field of INFO, such as `keys` in `db0:keys=1,expires=0`: kind,
-/// metric, field, label, part, factor, help. The labels of replicas are also parts of their field.
+/// metric, field, label, part, factor, help. A replica's labels (its address and state) are other
+/// parts of its field.
 #[rustfmt::skip]
 const PARTS: &[(Kind, &str, &str, &str, &str, f64, &str)] = &[
     (Kind::Gauge, "redis_db_keys", "db", "db", "keys", 1.0, "Keys of a database."),
@@ -50,7 +51,7 @@ const LINK: &[(&str, &str, &str)] = &[
     ("slave_repl_offset", "redis_slave_repl_offset", "Offset of this replica."),
 ];
 
-/// Labels of the metric that describes the server.
+/// Fields of INFO that are labels of `redis_instance_info`.
 #[rustfmt::skip]
 const INSTANCE: [&str; 11] = [
     "role", "redis_version", "redis_build_id", "redis_mode", "os", "maxmemory_policy", "tcp_port", "run_id", "process_id",
@@ -114,8 +115,8 @@ impl Metrics {
     }
 }
 
-/// Returns the name of a field's metric. If the field declares no name, this is the name that
-/// redis_exporter derives from the field.
+/// Returns the name of a field's metric. If the field declares no name, the name is derived from
+/// the field's name in the style of redis_exporter.
 fn name_of(field: &Field) -> String {
     let name = field.name;
     let metric = match (field.metric, field.kind) {
@@ -276,7 +277,8 @@ fn primary(figures: &Figures, page: &mut Exposition) {
     page.sample(name, &labels, 1.0);
 }
 
-/// Adds the statistics that INFO does not have: durations of commands, the slow log, slow events.
+/// Adds the statistics that INFO does not have: durations of commands, Punctual's own counters, the
+/// slow log, slow events.
 fn statistics(shared: &Shared, page: &mut Exposition) {
     let name = "redis_commands_latencies_usec";
     page.family(name, Kind::Histogram, "Durations of a command in µs.");

@@ -2,8 +2,8 @@
 //!
 //! Ground rules: one thread with its own executor serves all connections. It takes no lock of the
 //! keyspace: it requests figures and keys from the event loops ([`link`]), and reads statistics
-//! from [`Shared`]. The number of connections and the life of a connection are limited. At the
-//! limit, a new connection closes the oldest one.
+//! from [`Shared`]. The number of connections and the life of a connection are limited. If there
+//! are too many connections, the oldest one is closed.
 
 mod api;
 mod exposition;
@@ -36,7 +36,7 @@ use crate::config::MetricsSettings;
 use crate::log;
 use crate::node::Shared;
 
-/// Maximum wait for the head of a request, also between two requests.
+/// Maximum wait for the head of a request, including the idle time after the previous request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum life of a connection. A browser then opens another connection.
 const LIFETIME: Duration = Duration::from_secs(60);
@@ -158,7 +158,7 @@ async fn accept(listener: TcpListener, site: Arc<Site>, places: Arc<Places>) {
 }
 
 async fn serve(stream: TcpStream, peer: SocketAddr, site: Arc<Site>) {
-    // A failure does no harm: the bytes arrive later.
+    // If this fails, responses only arrive later.
     let _ = stream.set_nodelay(true);
     let respond = service_fn(move |request| {
         let site = Arc::clone(&site);

@@ -43,7 +43,7 @@ pub(super) struct Site {
     brake: Brake,
 }
 
-type Page = Response<Full<Bytes>>;
+type FullResponse = Response<Full<Bytes>>;
 
 impl Site {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
@@ -56,7 +56,11 @@ impl Site {
     }
 
     /// Returns the response to a request of `peer`.
-    pub(super) async fn respond(&self, peer: SocketAddr, request: Request<Incoming>) -> Page {
+    pub(super) async fn respond(
+        &self,
+        peer: SocketAddr,
+        request: Request<Incoming>,
+    ) -> FullResponse {
         let path = request.uri().path().to_owned();
         let reads = matches!(*request.method(), Method::GET | Method::HEAD);
         let mut response = match (&*path, reads) {
@@ -95,7 +99,7 @@ impl Site {
         Visitor::of(request.headers(), peer, &self.shared.settings())
     }
 
-    async fn metrics(&self, peer: SocketAddr, request: &Request<Incoming>) -> Page {
+    async fn metrics(&self, peer: SocketAddr, request: &Request<Incoming>) -> FullResponse {
         if let Err(refusal) = self.visitor(peer, request).may_scrape() {
             return self.refuse(refusal).await;
         }
@@ -107,7 +111,12 @@ impl Site {
     }
 
     /// Returns the data that the page shows.
-    async fn look(&self, peer: SocketAddr, path: &str, request: &Request<Incoming>) -> Page {
+    async fn look(
+        &self,
+        peer: SocketAddr,
+        path: &str,
+        request: &Request<Incoming>,
+    ) -> FullResponse {
         let visitor = self.visitor(peer, request);
         if let Err(refusal) = visitor.may_look(&self.shared) {
             return self.refuse(refusal).await;
@@ -124,7 +133,7 @@ impl Site {
     }
 
     /// Runs a command of the page.
-    async fn act(&self, peer: SocketAddr, request: Request<Incoming>) -> Page {
+    async fn act(&self, peer: SocketAddr, request: Request<Incoming>) -> FullResponse {
         if let Err(refusal) = self.visitor(peer, &request).may_act(&self.shared) {
             return self.refuse(refusal).await;
         }
@@ -148,7 +157,7 @@ impl Site {
         }
     }
 
-    async fn refuse(&self, refusal: Refusal) -> Page {
+    async fn refuse(&self, refusal: Refusal) -> FullResponse {
         let status = match refusal {
             Refusal::Host => StatusCode::MISDIRECTED_REQUEST,
             Refusal::WrongPassword | Refusal::NoPassword => StatusCode::UNAUTHORIZED,
@@ -166,7 +175,7 @@ impl Site {
     }
 }
 
-fn text(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Page {
+fn text(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> FullResponse {
     let mut response = Response::new(Full::new(body.into()));
     *response.status_mut() = status;
     let kind = HeaderValue::from_static(kind);
@@ -174,15 +183,15 @@ fn text(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Page 
     response
 }
 
-fn json(status: StatusCode, body: &Json) -> Page {
+fn json(status: StatusCode, body: &Json) -> FullResponse {
     text(status, "application/json", body.to_string())
 }
 
-fn problem(status: StatusCode, error: &str) -> Page {
+fn problem(status: StatusCode, error: &str) -> FullResponse {
     json(status, &json!({ "error": error }))
 }
 
-fn not_allowed(methods: &'static str) -> Page {
+fn not_allowed(methods: &'static str) -> FullResponse {
     let status = StatusCode::METHOD_NOT_ALLOWED;
     let mut response = problem(status, "This path does not have this method.");
     let methods = HeaderValue::from_static(methods);
@@ -190,7 +199,7 @@ fn not_allowed(methods: &'static str) -> Page {
     response
 }
 
-fn answered(answer: Result<Json, ApiError>) -> Page {
+fn answered(answer: Result<Json, ApiError>) -> FullResponse {
     match answer {
         Ok(body) => json(StatusCode::OK, &body),
         Err(error) => {

@@ -1,9 +1,9 @@
 //! The limit `maxmemory-clients`.
 //!
-//! While the limit is set, each loop keeps a sum of the memory of its clients, and corrects the sum
-//! after each pass of the loop in which it has served a client. A loop that finds the sum of all
-//! loops above the limit disconnects the largest clients. A client that will be disconnected no
-//! longer counts, although its loop frees its memory slightly later.
+//! While the limit is set, each loop keeps the sum of its clients' memory, and corrects the sum
+//! after it has served a client. A loop that finds the sum of all loops above the limit disconnects
+//! the largest clients. From then on these clients count 0, although their loops free their memory
+//! slightly later.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -43,8 +43,8 @@ impl Memory {
         limit: i64,
         mut disconnect: impl FnMut(&ClientInfo),
     ) {
-        // Only one loop at a time goes on, so that no two loops disconnect clients for the same
-        // bytes.
+        // Only one loop at a time disconnects clients. A second loop would see the same excess and
+        // disconnect more clients than necessary.
         let Some(_only) = self.evicting_clients.try_lock() else {
             return;
         };

@@ -1,10 +1,10 @@
 //! Counters of the bytes that the program's allocator has handed out.
 //!
-//! Ground rules: the allocator calls [`add`] for each block, with the size of the block's class.
-//! Each event loop owns a counter that only it writes, so counting costs one load and one store.
-//! All other threads share a few counters. One thread may free a block that another thread has
-//! allocated, so a single counter has no meaning; the sum of all counters is the number of bytes in
-//! use. A counter keeps its value when its thread ends.
+//! Ground rules: the allocator calls [`add`] for each block, with the block's size rounded up as
+//! the allocator does. Each event loop owns a counter that only it writes, so counting costs one
+//! load and one store. All other threads share a few counters. One thread may free a block that
+//! another thread has allocated, so a single counter has no meaning; the sum of all counters is the
+//! number of bytes in use. A counter keeps its value when its thread ends.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
@@ -31,7 +31,7 @@ static ALL: [Counter; COUNTERS] = [const {
 static USED: AtomicU32 = AtomicU32::new(SHARED);
 /// Number of threads that were given a shared counter.
 static NEXT: AtomicU32 = AtomicU32::new(0);
-/// True if the program's allocator counts.
+/// True if the program's allocator calls [`add`].
 static COUNTS: AtomicBool = AtomicBool::new(false);
 
 /// Value of [`OWN`] for a thread without a counter.
@@ -82,8 +82,8 @@ pub fn used() -> Option<u64> {
     }
     let used = &ALL[..USED.load(Ordering::Relaxed) as usize];
     let bytes: i64 = used.iter().map(|c| c.bytes.load(Ordering::Relaxed)).sum();
-    // The sum may be negative for a moment: a thread may free a block before the allocating
-    // thread's counter is visible.
+    // The sum may be negative for a moment: this thread may see that a block was freed before it
+    // sees that the block was allocated.
     Some(u64::try_from(bytes).unwrap_or(0))
 }
 
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn the_sum_is_right_whoever_frees() {
-        // In this program no allocator counts, and no other test calls `add`.
+        // The allocator of this test program does not call `add`, and neither do other tests.
         let before: i64 = ALL.iter().map(|c| c.bytes.load(Ordering::Relaxed)).sum();
         std::thread::scope(|scope| {
             for n in 0..12 {

@@ -32,7 +32,8 @@ pub(crate) struct Memory {
     /// `maxmemory` in bytes; 0 without a limit, or if the allocator does not count.
     pub(crate) limit: AtomicU64,
     /// By loop: value of the loop's counter above which the loop compares the bytes in use with the
-    /// limit.
+    /// limit. `i64::MIN` if the last check found the memory at the limit, so that each command
+    /// checks again.
     pub(crate) check_at: Box<[PerLoop]>,
     /// Maximum time of one step of eviction, in µs.
     pub(crate) step_us: AtomicU64,
@@ -40,7 +41,8 @@ pub(crate) struct Memory {
     pub(crate) replica_ignores: AtomicBool,
     /// Bytes of evicted values that the worker has yet to drop.
     pub(crate) dropping: AtomicU64,
-    /// Bytes of the invalidations that the current turns of all loops have sent.
+    /// Bytes of the messages that the current turns of all loops have sent to invalidate
+    /// client-side caches.
     pub(crate) invalidations: AtomicU64,
     /// Unix time in µs since which the memory has been above the limit; 0 if it is not above.
     over_since_us: AtomicU64,
@@ -50,7 +52,7 @@ pub(crate) struct Memory {
     pub(crate) clients: Box<[PerLoop]>,
     /// Locked by the loop that is disconnecting clients.
     pub(crate) evicting_clients: Mutex<()>,
-    /// Number of disconnected clients.
+    /// Number of clients disconnected because of `maxmemory-clients`.
     pub(crate) evicted_clients: AtomicU64,
 }
 

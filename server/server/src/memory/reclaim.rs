@@ -2,8 +2,8 @@
 //!
 //! - A worker thread drops large objects one after the other.
 //! - A loop that has freed much memory arms a timer. When the timer fires, a round begins: every
-//!   loop collects its free pages in a bounded step, and the last loop makes the worker return the
-//!   free pages of all threads.
+//!   loop collects its own pages whose blocks other threads have freed, and the last loop makes the
+//!   worker return the free pages of all threads.
 //! - No loop blocks while the system takes memory back, except the loop that runs MEMORY PURGE.
 
 use std::collections::VecDeque;
@@ -26,8 +26,25 @@ pub struct Reclaim {
     pub collect: fn(),
     /// Returns the free pages of all threads to the system. O(free pages).
     pub purge: fn(),
+    /// Sets the process's policy for huge pages.
+    pub set_huge_pages: fn(HugePages),
+    /// With [`HugePages::Merged`], makes huge pages of memory that is in full use, and splits huge
+    /// pages of which a part was returned. Calls its argument after each huge page, to let other
+    /// threads run. O(pages of the process).
+    pub merge: fn(&dyn Fn()),
     /// Returns the allocator's statistics as text.
     pub statistics: fn() -> String,
+}
+
+/// Which memory of the process lies in huge pages, if the system makes huge pages at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HugePages {
+    /// None.
+    Never,
+    /// Memory that is in full use. Huge pages do not make the process larger.
+    Merged,
+    /// The memory that the system chooses.
+    Kernel,
 }
 
 /// A loop's share of a round. The loop that drops the last share ends the round.
@@ -49,6 +66,8 @@ pub(crate) struct Worker {
     pub(crate) freed_objects: AtomicU64,
     /// A round is in progress.
     pub(crate) in_round: AtomicBool,
+    /// True if memory that loops have allocated may lie in huge pages after a round.
+    pub(crate) merges: AtomicBool,
     /// Resident bytes after the last round.
     pub(crate) resident: AtomicU64,
 }

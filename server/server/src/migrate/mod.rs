@@ -11,9 +11,9 @@
 //!    [`moving::TRIES`] transfers the loop sends them with the locks held, so that even a key that
 //!    changes all the time is moved.
 //!
-//! So no write is lost: a key is deleted only if the target has its last value. Until then both
-//! servers have the key. In a transaction or a script the loop transfers the keys with the locks
-//! held, as Redis does.
+//! So no write is lost: a key is deleted only if the target has its last value. Between the
+//! transfer and the deletion both servers have the key. In a transaction or a script the loop
+//! transfers the keys with the locks held, as Redis does.
 
 pub(crate) mod moving;
 pub(crate) mod target;

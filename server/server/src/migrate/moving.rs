@@ -1,4 +1,5 @@
-//! A running migration: packs keys, and after their transfer deletes them or packs them again.
+//! A running migration: packs keys into parcels (a key and its DUMP payload), and after their
+//! transfer deletes the keys or packs them again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +23,8 @@ pub(crate) struct Migration {
     db: usize,
     /// COPY: the keys stay on this server.
     copy: bool,
-    /// One flag for each parcel, raised when the parcel's key changes. Empty with COPY.
+    /// One flag for each parcel, raised when the parcel's key changes. Empty with COPY, and while
+    /// the shards are locked for the whole migration.
     flags: Vec<Arc<WatchFlag>>,
     /// Number of transfers so far.
     transfers: u32,
@@ -39,8 +41,9 @@ pub(crate) enum Next {
 }
 
 impl Migration {
-    /// Packs the keys that exist. Returns `None` if no key exists. With `watched`, changes of the
-    /// keys are recorded from now on; otherwise the caller keeps the keys' shards pinned (locked).
+    /// Packs the keys that exist. Returns `None` if no key exists. With `watched` and without COPY,
+    /// changes of the keys are recorded from now on. Without `watched`, the caller keeps the keys'
+    /// shards pinned (locked).
     pub(crate) fn pack<'k>(
         turn: &mut Turn,
         target: Target,
@@ -140,7 +143,8 @@ impl Migration {
     }
 
     /// Ends a transfer: deletes the keys that were moved, and packs again the keys that have
-    /// changed meanwhile. With `is_replica` the server has become a replica and keeps the keys.
+    /// changed meanwhile. After [`TRIES`] transfers, sends these keys at once, with their shards
+    /// locked. With `is_replica` the server has become a replica and keeps the keys.
     pub(crate) fn settle(self, turn: &mut Turn, clock: &ServerClock, is_replica: bool) -> Next {
         if self.copy {
             return Next::Done(self.result());

@@ -176,8 +176,8 @@ impl Conversation for Transfer {
             let mut db = itoa::Buffer::new();
             encode_command(output, &[b"SELECT", db.format(self.target.db).as_bytes()]);
         }
-        // Unlike Redis, no key is sent before both commands have succeeded: the key would be stored
-        // in the wrong database.
+        // Unlike Redis, no key is sent before SELECT has succeeded: the key would be stored in the
+        // wrong database.
         while self.setup_replies == 0
             && output.len() < OUTPUT_BYTES
             && let Some(parcel) = self.parcels.get(self.sent)

@@ -1,9 +1,9 @@
 //! Outgoing connections, which are established and used without blocking.
 //!
-//! A [`Dial`] tries the addresses of a server one after the other, agrees on keys if the connection
-//! is encrypted, and then moves the bytes of a [`Conversation`]. A conversation has no access to
-//! the socket. An event loop polls the dials of replication and of migrations; MIGRATE within a
-//! transaction polls its own dial.
+//! A [`Dial`] tries the addresses of a server one after the other, completes the TLS handshake if
+//! the connection is encrypted, and then moves the bytes of a [`Conversation`]. A conversation has
+//! no access to the socket. An event loop polls the dials of replication and of migrations. Only a
+//! MIGRATE that blocks, for example within a transaction, polls its own dial.
 
 use std::io;
 use std::net::SocketAddr;
@@ -84,7 +84,8 @@ pub(crate) struct Dial {
 }
 
 impl Dial {
-    /// Begins to connect to the first reachable address. Registers the socket with `token`.
+    /// Begins to connect to the first address for which the system can start a connection.
+    /// Registers the socket with `token`.
     ///
     /// # Errors
     /// Returns the last error if no connection can be started.

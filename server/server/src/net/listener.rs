@@ -66,7 +66,7 @@ pub(crate) struct Arrival {
 }
 
 impl Listener {
-    /// Opens all configured sockets.
+    /// Opens all configured sockets for Redis clients.
     ///
     /// # Errors
     /// Returns an error if the server cannot listen on an address that is not optional.
@@ -231,7 +231,7 @@ pub(crate) fn is_loopback(ip: IpAddr) -> bool {
     }
 }
 
-/// Opens TCP sockets on these addresses, and passes each socket to `kind`. With `free_port` the
+/// Opens TCP sockets on these addresses, and passes each socket to `wrap`. With `free_port` the
 /// system chooses the port; otherwise port 0 opens no socket.
 ///
 /// # Errors
@@ -241,7 +241,7 @@ pub(crate) fn open_tcp<T>(
     port: u16,
     free_port: bool,
     backlog: u32,
-    kind: impl Fn(StdListener) -> T,
+    wrap: impl Fn(StdListener) -> T,
 ) -> Result<Vec<T>, ListenError> {
     let mut all = Vec::new();
     let mut port = if free_port { 0 } else { port };
@@ -254,7 +254,7 @@ pub(crate) fn open_tcp<T>(
                         if port == 0 {
                             port = listener.local_addr().map_or(0, |a| a.port());
                         }
-                        all.push(kind(listener));
+                        all.push(wrap(listener));
                     }
                 }
                 Err(_) if bind.optional => {}

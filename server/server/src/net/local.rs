@@ -2,7 +2,8 @@
 //!
 //! Ground rules: the event loop reads and writes the server's end, as if it were a socket that does
 //! not block. The client's end blocks. The queues have one mutex, under which no other lock is
-//! taken. The client sends the loop an order after it has added input or has made room for output.
+//! taken. After the client has added input or has made room for output, it sends an order to the
+//! loop's mailbox.
 
 use std::io;
 use std::ops::Deref;
@@ -17,7 +18,7 @@ const OUTPUT_MAX: usize = 256 << 10;
 /// A pair of byte queues between a client and its event loop.
 #[derive(Debug, Default)]
 pub(crate) struct Pipe {
-    /// Slot and ID of the client, once the loop serves it.
+    /// Slot of the connection in the loop, and ID of the client, once the loop serves it.
     pub(crate) client: OnceLock<(usize, u64)>,
     queues: Mutex<Queues>,
     /// Signals new output, or the end of the server's side.
@@ -54,7 +55,7 @@ impl Drop for ServerEnd {
 
 /// Result of [`Pipe::take_output`].
 pub(crate) struct Taken {
-    /// The server's end has refused output, for which there is room now.
+    /// The server's end has refused output earlier, and can now write it.
     pub(crate) made_room: bool,
     /// The server has closed its end, and all output is taken.
     pub(crate) ended: bool,
@@ -114,8 +115,8 @@ impl Pipe {
         self.queues.lock().server_closed
     }
 
-    /// Client: moves all output to `into`, which must be empty. Without output, waits for it until
-    /// the time is over; `None` waits without a limit.
+    /// Client: moves all output to `into`, which must be empty. If there is no output, waits at
+    /// most `wait` for output; `None` waits without a limit.
     pub(crate) fn take_output(&self, into: &mut Vec<u8>, wait: Option<Duration>) -> Taken {
         let mut queues = self.queues.lock();
         let is_idle = |q: &mut Queues| q.output.is_empty() && !q.server_closed;

@@ -56,8 +56,8 @@ pub(crate) struct Mail<O> {
     separated_client: u64,
     /// Messages for the separated client.
     separated: Vec<u8>,
-    /// Clients whose waiting command runs at this moment, with the messages that must come after
-    /// the command's reply.
+    /// Blocked clients whose command runs again at this moment, with the messages that must come
+    /// after the command's reply.
     awaiting: Vec<(u64, Vec<u8>)>,
 }
 
@@ -144,8 +144,8 @@ impl<O> Mail<O> {
 #[repr(align(128))]
 pub struct Mailbox<O> {
     mail: OrderedMutex<Mail<O>>,
-    /// Whether the mailbox has content.
-    full: AtomicBool,
+    /// Whether the mailbox has messages or orders.
+    has_mail: AtomicBool,
     /// Whether the mailbox has messages for the separated client.
     has_separated: AtomicBool,
     waker: Waker,
@@ -162,7 +162,7 @@ impl<O> Mailbox<O> {
     pub(crate) fn new(waker: Waker) -> Self {
         Self {
             mail: OrderedMutex::new(Rank::Mailbox, Mail::default()),
-            full: AtomicBool::new(false),
+            has_mail: AtomicBool::new(false),
             has_separated: AtomicBool::new(false),
             waker,
             hard_limits: [const { AtomicU64::new(u64::MAX) }; 2],
@@ -279,8 +279,8 @@ impl<O> Mailbox<O> {
         self.has_separated.store(false, Ordering::Release);
     }
 
-    /// Holds the client's messages back until [`Mailbox::answer`]. Called when the client's waiting
-    /// command runs.
+    /// Holds the client's messages back until [`Mailbox::answer`]. Called when the command of a
+    /// blocked client runs again.
     pub(crate) fn await_answer(&self, client: u64) {
         self.mail.lock().awaiting.push((client, Vec::new()));
     }
@@ -321,8 +321,8 @@ impl<O> Mailbox<O> {
         self.awaited.store(position, Ordering::SeqCst);
     }
 
-    /// Adds an order if the loop waits for a position that is released now. The log is released up
-    /// to `position`.
+    /// Adds an order if the loop waits for a position up to `position`. The log of changes is now
+    /// released up to `position`: replies may reveal the changes.
     pub(crate) fn release(&self, position: u64, order: impl Fn() -> O) {
         let awaited = self.awaited.load(Ordering::SeqCst);
         if awaited <= position {
@@ -333,7 +333,7 @@ impl<O> Mailbox<O> {
 
     /// Records that the mailbox has content, and wakes the loop if it sleeps.
     fn notify(&self) {
-        if !self.full.swap(true, Ordering::SeqCst) {
+        if !self.has_mail.swap(true, Ordering::SeqCst) {
             self.wake_for(0);
         }
     }
@@ -347,14 +347,14 @@ impl<O> Mailbox<O> {
         }
     }
 
-    /// Returns true if the mailbox has content.
-    pub(crate) fn is_full(&self) -> bool {
-        self.full.load(Ordering::SeqCst)
+    /// Returns true if the mailbox has messages or orders.
+    pub(crate) fn has_mail(&self) -> bool {
+        self.has_mail.load(Ordering::SeqCst)
     }
 
     /// Swaps the content with `empty`, if there is content. Only the mailbox's own loop calls this.
     pub(crate) fn collect(&self, empty: &mut Mail<O>) {
-        if self.full.swap(false, Ordering::SeqCst) {
+        if self.has_mail.swap(false, Ordering::SeqCst) {
             let mut mail = self.mail.lock();
             std::mem::swap(&mut *mail, empty);
             // Messages that are held back for a running command stay in the mailbox: another loop

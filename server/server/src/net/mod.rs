@@ -1,9 +1,10 @@
 //! Sockets, listeners, outgoing connections, and the mailboxes of event loops.
 //!
-//! - A [`socket::Socket`] is a TCP, unix or TLS connection. Only its event loop uses it.
+//! - A [`socket::Socket`] is a TCP, unix or TLS connection, or the server's end of a pipe. Only its
+//!   event loop uses it.
 //! - [`listener`] opens the configured ports and accepts connections.
 //! - A [`dial::Dial`] is an outgoing connection of replication or MIGRATE.
-//! - A [`local::Pipe`] connects a client in the same process.
+//! - A [`local::Pipe`] connects a client in the same process to its event loop.
 //! - A [`mailbox::Mailbox`] takes messages and orders for an event loop from all threads.
 
 pub(crate) mod cross_protocol;

@@ -71,7 +71,8 @@ fn limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// Sets the limit to `wanted`, or to the highest value that the system allows.
+/// Sets the limit to `wanted`. If the system refuses, sets the limit as high as possible and
+/// returns the error.
 fn raise(wanted: u64) -> Result<(), rustix::io::Errno> {
     let hard = getrlimit(Resource::Nofile).maximum;
     let asked = Rlimit {
@@ -80,7 +81,7 @@ fn raise(wanted: u64) -> Result<(), rustix::io::Errno> {
         maximum: hard.map(|hard| hard.max(wanted)),
     };
     setrlimit(Resource::Nofile, asked).inspect_err(|_| {
-        // The limit is raised as far as possible. The caller reads the limit again.
+        // The caller reads the limit again.
         let _ = setrlimit(
             Resource::Nofile,
             Rlimit {

@@ -139,7 +139,7 @@ impl Socket {
     /// packets.
     pub(crate) fn set_nodelay(&self, on: bool) {
         if let Some(stream) = self.tcp() {
-            // A failure does no harm: the bytes arrive later.
+            // If this fails, bytes only arrive later.
             stream.set_nodelay(on).ok();
         }
     }
@@ -156,7 +156,7 @@ impl Socket {
         let _ = net::shutdown(fd, net::Shutdown::Both);
     }
 
-    /// Reports the socket's events under this token from now on.
+    /// Registers the socket, so that its events are reported with `token`.
     pub(crate) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
         match self {
             Self::Tcp(s) | Self::Tls(s, _) => system::ignore_broken_pipe(s.as_fd()),
@@ -171,7 +171,7 @@ impl Socket {
         }
     }
 
-    /// Ends the reports of the socket's events.
+    /// Deregisters the socket.
     pub(crate) fn deregister(&mut self, registry: &Registry) {
         // Deregistering fails only for a socket that the kernel has already removed.
         let _ = match self {

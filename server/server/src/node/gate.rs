@@ -19,7 +19,7 @@ pub(crate) enum Reason {
     FailedSave = 1 << 4,
     /// The append-only file cannot be written.
     FailedFile = 1 << 5,
-    /// There are too few good replicas.
+    /// Fewer than `min-replicas-to-write` replicas are connected and acknowledge in time.
     FewReplicas = 1 << 6,
 }
 

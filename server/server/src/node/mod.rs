@@ -432,8 +432,9 @@ impl Shared {
     }
 
     /// Moves the virtual clock and `turn`'s instant. Before it returns, due keys have expired in
-    /// the order of their deadlines, and their events are in the mailboxes. `fire` is called at
-    /// each instant with due timers. Locks every shard. O(n log shards) for n due keys.
+    /// the order of their deadlines (unless clients are paused), and their events are in the
+    /// mailboxes. `fire` is called at each instant with due timers. Locks every shard. O(n log
+    /// shards) for n due keys.
     ///
     /// # Errors
     /// Returns the errors of [`ServerClock::destination`], and [`MoveError::Endless`] if timers

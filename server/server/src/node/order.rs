@@ -46,9 +46,10 @@ pub(crate) enum Order {
         /// Slot of the client's connection in the loop.
         slot: usize,
     },
-    /// Write held output whose changes are released, and answer clients that wait for a sync.
+    /// Write the held replies whose changes are now in the append-only file, and answer clients
+    /// that wait for a sync.
     Released,
-    /// Close connections with held output, because the append-only file cannot be written.
+    /// Close connections with held replies, because the append-only file cannot be written.
     SyncFailed,
     /// Resume a client whose wait is over. Its reply is in the mailbox.
     Unblocked {
@@ -87,11 +88,11 @@ pub(crate) enum Order {
     Figures(oneshot::Sender<Result<Figures, Error>>),
     /// Connect to the primary, if an attempt is due.
     FollowPrimary,
-    /// Continue a connection to a server whose name has been resolved.
+    /// Continue an outgoing connection after the lookup of the server's name.
     Resolved {
         /// Number of the outgoing connection.
         dial: usize,
-        /// Addresses of the server.
+        /// Addresses of the server, or the error of the lookup.
         addresses: io::Result<Vec<SocketAddr>>,
     },
     /// Read more of the primary's snapshot, because the thread that loads it has room again.

@@ -53,7 +53,7 @@ impl Shutdown {
         self.deadline_ms.store(deadline_ms, Ordering::Release);
     }
 
-    /// Ends the wait and returns its parameters.
+    /// Ends the wait, if there is one, and returns its parameters.
     pub(crate) fn take(&self) -> Option<Pending> {
         let mut pending = self.pending.lock();
         self.deadline_ms.store(0, Ordering::Release);

@@ -1,8 +1,8 @@
 //! Effects of a changed user on connected clients.
 //!
-//! A session takes the new snapshot of its user before it runs commands that it has read
-//! ([`Session::refresh_user`]). The functions here handle waits and subscriptions that began before
-//! the change: they end waits that the user no longer permits, and close the connections of clients
+//! A session takes the new snapshot of its user before its next command
+//! ([`Session::refresh_user`]). Waits and subscriptions that began before the change need more: the
+//! functions here end waits that the user no longer permits, and close the connections of clients
 //! with forbidden subscriptions and of deleted users.
 
 use std::sync::Arc;
@@ -30,6 +30,7 @@ impl Session {
         // The version is read first, so that a later change is noticed at the next refresh.
         self.users_version = users.version();
         let mine = &self.user.identity;
+        // The server's internal user has the id 0 and does not change.
         if mine.id == 0 {
             return;
         }

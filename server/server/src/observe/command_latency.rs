@@ -1,9 +1,9 @@
 //! Durations of commands: one histogram for each command of each event loop.
 //!
-//! As in HDR histograms, there are 32 buckets for each power of two nanoseconds, so a result is at
-//! most 3 % too high. While `latency-tracking` is on, every command is recorded, because recording
-//! takes only about a nanosecond (a few bit operations, one load and one store). A command's
-//! histogram takes about 8 KiB, which are allocated when the command first runs.
+//! As in HDR histograms, there are 32 buckets from each power of two to the next, so a result is at
+//! most 1/32 too high. While `latency-tracking` is on, every command is recorded, because recording
+//! takes only about a nanosecond (a few bit operations, one load and one store). A histogram takes
+//! 8 KiB, which are allocated when the loop first runs the command.
 
 use std::sync::OnceLock;
 

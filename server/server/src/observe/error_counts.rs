@@ -11,7 +11,8 @@ pub struct ErrorCounts(Mutex<BTreeMap<String, u64>>);
 impl ErrorCounts {
     /// Counts an error.
     pub fn count(&self, error: &punctual_store::Error) {
-        /// Maximum number of codes, because DEBUG ERROR can create any number of them.
+        /// Maximum number of codes. Clients could create any number of codes, for example with
+        /// DEBUG ERROR.
         const CODES_MAX: usize = 128;
         const OTHERS: &str = "ERRORSTATS_OVERFLOW";
         let is_name = |code: &str| {
@@ -21,7 +22,7 @@ impl ErrorCounts {
         };
         let text = error.bytes();
         let text = String::from_utf8_lossy(&text);
-        // As in Redis, a text without a short first word counts as `ERR`.
+        // As in Redis, a text whose first word is long or no valid name counts as `ERR`.
         let code = match text.split_once(' ') {
             Some((code, _)) if code.len() < 32 && is_name(code) => code,
             _ => "ERR",

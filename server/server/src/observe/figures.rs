@@ -33,7 +33,7 @@ impl Figure {
         Self::Fixed(value, 2, "%")
     }
 
-    /// Returns the status of the last attempt.
+    /// Returns `err` if the last attempt has failed, otherwise `ok`.
     pub(crate) const fn status(failed: bool) -> Self {
         Self::Either(!failed, ["ok", "err"])
     }

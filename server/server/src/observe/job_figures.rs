@@ -1,4 +1,5 @@
-//! Numbers of jobs in all queues. A call counts only a few queues, so the numbers are slightly old.
+//! Numbers of jobs in all queues. A call counts a limited number of queues, and returns the result
+//! of the last complete count. So with many queues, the numbers are slightly old.
 
 use parking_lot::Mutex;
 use punctual_store::{JobCensus, JobCounts, Turn};

@@ -119,8 +119,8 @@ impl Series {
     /// written downwards below the column.
     pub fn plot(&self, now: Now) -> String {
         const ROWS: usize = 4;
-        /// Characters for the top of a column, from low to high within a row. The rest of the
-        /// column is drawn as `|`.
+        /// Characters for the top of a column, from low to high within a row. The column below its
+        /// top is drawn as `|`.
         const TOPS: [u8; 3] = *b"_o#";
         let summary = self.summary();
         let range = (summary.max_ms - summary.min_ms).max(1);

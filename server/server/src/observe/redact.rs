@@ -51,7 +51,7 @@ fn inner_command<'n>(
         Some((entry, at))
     };
     match &*entry.name {
-        // An earlier option may also be the word DO.
+        // The value of an earlier option may also be the word DO, as in `USER do`.
         "timer|set" => (4..args.len())
             .filter(|at| args[at - 1].eq_ignore_ascii_case(b"do"))
             .find_map(known),

@@ -112,8 +112,8 @@ pub struct LoopStats {
     pub functions_bytes: AtomicU64,
     /// Maximum input of one client in bytes.
     pub input_peak: RecentPeak,
-    /// Maximum unsent output of one client in bytes. Bytes within the size of Redis's reply buffer
-    /// do not count.
+    /// Maximum unsent output of one client in bytes, without the first 16 KiB, which Redis reports
+    /// as its reply buffer.
     pub output_peak: RecentPeak,
     /// Counters of the commands, indexed by their number in the table.
     pub by_command: Box<[CommandStats]>,

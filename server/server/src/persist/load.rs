@@ -40,7 +40,7 @@ pub(super) const BLOCK_BYTES: usize = 256 << 10;
 const RECORDS_PER_PAUSE: u64 = 512;
 /// File size above which the log shows the progress of a load.
 const PROGRESS_MIN_BYTES: u64 = 64 << 20;
-/// Minimum size of a record: a type, a key and a value.
+/// Assumed minimum size of a record in bytes: a type, a key and a value.
 const RECORD_MIN_BYTES: u64 = 5;
 /// Maximum number of keys without elements that the log lists.
 const EMPTY_LISTED_MAX: u64 = 10;
@@ -183,7 +183,7 @@ fn load_and_append(
     let mut loaded = Loaded::default();
     match &start.append_only {
         Some(files) if files.exist() => loaded = files.load(shared, turn, runner, Turn::release)?,
-        // Unlike Redis, which ignores the snapshot if `appendonly` is on, and starts without keys.
+        // Redis would ignore the snapshot, because `appendonly` is on, and start without keys.
         _ if shared.durability.disk.exists(&path) => {
             let extras = load(shared, &path, turn, false, Turn::release)?;
             if let Some(position) = extras.position {
@@ -323,8 +323,8 @@ pub(in crate::persist) fn read_block(file: &mut dyn Input, buffer: &mut [u8]) ->
     }
 }
 
-/// Loads the snapshot at the start of a file, without the keys that are due at the turn's instant,
-/// except timers and queues of jobs. Returns its length, and its content other than keys.
+/// Loads the snapshot at the start of a file. Skips keys that are due at the turn's instant, except
+/// timers and queues of jobs. Returns the snapshot's length, and its content other than keys.
 pub(super) fn read_file<'s>(
     shared: &Shared,
     path: &Path,

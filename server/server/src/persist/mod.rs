@@ -8,9 +8,9 @@
 //!
 //! Ground rules: a file gets its final name only when it is complete and synced, so a failure
 //! leaves the old file unchanged. A separate thread writes the file and holds at most one shard's
-//! lock. Only SAVE, DEBUG RELOAD, FLUSHALL and a shutdown write on an event loop, with every shard
-//! locked. The threads receive the current instant from their caller and measure durations
-//! themselves.
+//! lock. Only SAVE, DEBUG RELOAD, FLUSHALL, a restart and a shutdown write in their own turn, with
+//! every shard locked. The threads receive the current instant from their caller and measure
+//! durations themselves.
 
 pub(crate) mod aof;
 mod delay;

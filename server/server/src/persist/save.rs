@@ -1,5 +1,5 @@
 //! Saving of a snapshot: on a thread in the background (BGSAVE, save points), or in a turn that
-//! holds every shard (SAVE, DEBUG RELOAD, FLUSHALL, a shutdown).
+//! holds every shard (SAVE, DEBUG RELOAD, FLUSHALL, a restart, a shutdown).
 //!
 //! The snapshot is written to a temporary file, which is synced and renamed; then its folder is
 //! synced. FLUSHALL does not wait for a background save, whose thread may need a lock that the turn

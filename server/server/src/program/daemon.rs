@@ -17,7 +17,7 @@ pub(crate) const PIDFILE: &str = "/var/run/redis.pid";
 /// and error. The calling process exits with status 0.
 ///
 /// # Errors
-/// The process has more than one thread, or the system refuses a fork.
+/// The process has more than one thread, the system refuses a fork, or the system is not Linux.
 pub(crate) fn detach() -> io::Result<()> {
     if threads()? != 1 {
         return Err(io::Error::other("the process has other threads"));

@@ -3,15 +3,14 @@
 //! Each loop counts the bytes that it allocates in a counter of its own. It sums the counters of
 //! all loops only when its counter has grown by the loop's share of the bytes that are left below
 //! the limit. In a full store it sums them before each command that may need memory, and once a
-//! turn. Eviction is one bounded step between two commands; when the step begins, the loop holds no
-//! lock.
+//! turn. Eviction is one bounded step between two commands, which locks one shard after the other.
 //!
 //! Some bytes in use do not count: buffers of the append-only file and of replicas (as in Redis),
-//! invalidations that the turn sends (otherwise each eviction would cause the next one), evicted
-//! values that wait to be dropped, and free places for records. Records lie in pages, so an evicted
-//! key returns no memory by itself: the next key takes its place. Free places beyond a small part
-//! of the limit ([`ROOM_PART`]) count as used. Then the step moves records together, so that whole
-//! pages become free.
+//! messages by which the turn invalidates clients' caches (otherwise each eviction would cause the
+//! next one), evicted values that wait to be dropped, and free places for records. Records lie in
+//! pages, so an evicted key returns no memory by itself: the next key takes its place. Free places
+//! beyond a small part of the limit ([`ROOM_PART`]) count as used. Then the step moves records
+//! together, so that whole pages become free.
 
 use std::sync::atomic::Ordering;
 
@@ -120,7 +119,7 @@ pub(crate) fn enforce(
         return Fit::Fits;
     }
     let began = clock.raw();
-    let most_us = memory.step_us.load(Ordering::Relaxed);
+    let step_us = memory.step_us.load(Ordering::Relaxed);
     let elapsed_us = || clock.delta_as_nanos(began, clock.raw()) / 1_000;
     let fit = loop {
         let mut pages = 0;
@@ -132,7 +131,7 @@ pub(crate) fn enforce(
             break Fit::Fits;
         }
         if pages > 0 {
-            if elapsed_us() >= most_us {
+            if elapsed_us() >= step_us {
                 break Fit::Unfinished;
             }
             continue;
@@ -160,7 +159,7 @@ pub(crate) fn enforce(
             let freed = (before - own())
                 + (evicted * RECORD) as i64
                 + (turn.discarded.evicted_bytes() - discarded) as i64;
-            late = evicted > 0 && evicted % EVICTIONS_PER_CHECK == 0 && elapsed_us() >= most_us;
+            late = evicted > 0 && evicted % EVICTIONS_PER_CHECK == 0 && elapsed_us() >= step_us;
             evicted += 1;
             freed >= excess + slack || late || evicted > 4 * EVICTIONS_PER_CHECK
         };

@@ -4,28 +4,47 @@
 //! stall the calling loop. Instead, a loop that has freed [`round_threshold_bytes`] sets a timer of
 //! the server's clock, which begins a *round*. In a round each loop collects its own pages whose
 //! blocks other threads have freed. The last loop to finish submits [`Job::Purge`], and the worker
-//! thread `punctual-free` returns all free pages to the system. No loop waits for the worker.
+//! thread `punctual-free` returns all free pages to the system, and makes huge pages of memory that
+//! is in full use. So a loop that has allocated much begins a round as well. No loop waits for the
+//! worker.
 //!
 //! The worker exists while its queue has jobs. It also drops flushed databases and large values.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use punctual_store::Discarded;
 
-use crate::memory::reclaim::{Job, Share};
+use crate::memory::reclaim::{HugePages, Job, Reclaim, Share};
 use crate::node::Shared;
 use crate::node::order::Order;
 use crate::world::process;
 
 /// Minimum number of freed bytes that start a round, over all loops.
 const FREED_MIN: u64 = 1 << 20;
-/// Divisor of the resident memory: in a large server, `resident / RESIDENT_PART` freed bytes start
-/// a round.
+/// Minimum number of allocated bytes that start a round, over all loops.
+const GROWN_MIN: u64 = 16 << 20;
+/// Pause after a huge page was made, so that loops which waited for its memory can go on.
+const PAUSE: Duration = Duration::from_millis(1);
+/// Divisor of the resident memory: in a large server, `resident / RESIDENT_PART` bytes start a
+/// round.
 const RESIDENT_PART: u64 = 16;
 /// Maximum number of keys and elements that a loop drops itself, which takes well under a
 /// millisecond.
 const DROPPED_AT_ONCE: usize = 10_000;
+
+impl Shared {
+    /// Sets the allocator's functions, and the policy for huge pages.
+    pub(crate) fn set_allocator(&mut self, reclaim: Option<Reclaim>, huge_pages: HugePages) {
+        self.reclaim = reclaim;
+        if let Some(reclaim) = reclaim {
+            (reclaim.set_huge_pages)(huge_pages);
+            let merges = huge_pages == HugePages::Merged;
+            self.worker.merges.store(merges, Ordering::Relaxed);
+        }
+    }
+}
 
 /// Drops flushed databases and large values; the worker drops them if they have many elements.
 pub(crate) fn discard(shared: &Arc<Shared>, discarded: Discarded) {
@@ -55,6 +74,16 @@ pub(crate) fn report_freed(shared: &Shared, before: u64) {
 pub(crate) fn round_threshold_bytes(shared: &Shared) -> u64 {
     let resident = shared.worker.resident.load(Ordering::Relaxed);
     (resident / RESIDENT_PART).max(FREED_MIN) / shared.mailboxes.len() as u64
+}
+
+/// Returns the number of bytes by which one loop must grow before it begins a round, so that the
+/// round merges them into huge pages.
+pub(crate) fn growth_threshold_bytes(shared: &Shared) -> i64 {
+    if !shared.worker.merges.load(Ordering::Relaxed) {
+        return i64::MAX;
+    }
+    let resident = shared.worker.resident.load(Ordering::Relaxed);
+    (resident / RESIDENT_PART).max(GROWN_MIN) as i64 / shared.mailboxes.len() as i64
 }
 
 /// Begins a round. Returns false if one is already in progress.
@@ -116,6 +145,7 @@ fn work(shared: &Shared) {
             (Job::Purge, reclaim) => {
                 if let Some(reclaim) = reclaim {
                     (reclaim.purge)();
+                    (reclaim.merge)(&|| shared.world.sleep(PAUSE));
                 }
                 worker
                     .resident

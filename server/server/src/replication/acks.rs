@@ -29,7 +29,7 @@ pub(crate) struct Goal {
 pub(crate) struct LocalFile {
     /// True if this server's file must be synced up to `position`.
     pub(crate) required: bool,
-    /// Position in the append-only file after the client's last write.
+    /// Position in the log of changes after the client's last write.
     pub(crate) position: u64,
 }
 

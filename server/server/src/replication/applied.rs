@@ -36,7 +36,7 @@ impl InFile {
 pub(crate) struct Applied {
     /// Generation of the link (number of changes of the primary) to which the connection belongs.
     pub(crate) generation: u64,
-    /// Applied bytes of the stream that were not passed on to the server's own replicas.
+    /// Applied bytes of the stream that are not yet passed on to the server's own replicas.
     bytes: Vec<u8>,
     /// Number of these bytes up to the end of the last command outside of a transaction.
     complete: usize,
@@ -103,6 +103,7 @@ mod tests {
         assert_eq!(file.update(300, 3_000, 299), 1_000);
         assert_eq!(file.update(500, 5_000, 300), 3_000);
         assert_eq!(file.update(500, 5_000, 500), 5_000);
-        assert_eq!(file.update(500, 5_100, 500), 5_100, "without new bytes");
+        let same_file = file.update(500, 5_100, 500);
+        assert_eq!(same_file, 5_100, "the stream grows, the file does not");
     }
 }

@@ -2,8 +2,8 @@
 //! `feed` (as a primary) and `follow` (as a replica) do the work.
 //!
 //! - The [`backlog::Backlog`] keeps the last part of the stream once for all replicas. Each
-//!   [`replica::Replica`] has the offset of its next byte; an append to the stream orders the loops
-//!   with replicas to send.
+//!   [`replica::Replica`] has the offset of its next byte. After an append to the stream, an order
+//!   makes the loops with replicas send the new bytes.
 //! - A full synchronization begins in a turn that holds every shard, so that the snapshot, the
 //!   offset in `+FULLRESYNC` and a SELECT in the stream belong to one instant. A thread encodes the
 //!   snapshot, and a [`transfer::Transfer`] passes it to the loop of each replica.

@@ -156,8 +156,9 @@ impl Replica {
             .saturating_sub(self.acked_ms.load(Ordering::Acquire))
     }
 
-    /// Returns the first second in which the replica no longer counts as good unless it
-    /// acknowledges again. As in Redis, the lag is a difference of whole seconds.
+    /// Returns the first second of the stopwatch in which the replica no longer counts for
+    /// `min-replicas-to-write`, unless it acknowledges again. As in Redis, the lag is a difference
+    /// of whole seconds.
     pub(crate) fn good_until_s(&self, max_lag_s: u64) -> u64 {
         let acked_s = self.acked_ms.load(Ordering::Acquire) / 1_000;
         acked_s.saturating_add(max_lag_s).saturating_add(1)

@@ -54,7 +54,7 @@ pub(crate) struct Stream {
     pub(crate) backlog: Option<Backlog>,
     /// Attached replicas, in the order of their requests.
     pub(crate) replicas: Vec<Arc<Replica>>,
-    /// Time at which the last replica disconnected, in milliseconds of the stopwatch.
+    /// Time since which there are no replicas, in milliseconds of the stopwatch.
     pub(crate) alone_since_ms: u64,
 }
 
@@ -78,7 +78,7 @@ impl Stream {
 #[derive(Debug, Default)]
 pub(crate) struct LoopWithReplicas {
     pub(crate) replicas: AtomicU32,
-    /// The loop has an order to feed its replicas that it has not handled.
+    /// The loop's mailbox has an order to feed its replicas, which the loop has not handled.
     pub(crate) feed_ordered: AtomicBool,
 }
 

@@ -3,7 +3,8 @@
 //! The offset of a byte is the number of bytes of the stream up to it, so the first byte has offset
 //! one. A history has an id of 40 hexadecimal digits. A server that leaves a history keeps the
 //! history's id as its *second id*. The second id is valid up to the offset at which the server
-//! left. So replicas of both servers can continue without a full synchronization.
+//! left. So replicas that know only the old history can continue from this server without a full
+//! synchronization.
 //!
 //! Ground rules:
 //! - The backlog's append advances the **offset** under the lock of the stream. Apart from that,
@@ -91,8 +92,8 @@ pub(crate) enum CannotContinue {
 }
 
 impl Ids {
-    /// Checks whether a replica can continue from `offset` in the history `id`. Whether the backlog
-    /// still has the bytes is not checked.
+    /// Checks whether a replica can continue from `offset` in the history `id`. Does not check
+    /// whether the backlog still has the bytes.
     pub(crate) fn accept(&self, id: &[u8], offset: i64) -> Result<(), CannotContinue> {
         if self.current.is(id) || (self.second.is(id) && offset <= self.second_end) {
             return Ok(());
@@ -280,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn no_second_id_is_never_accepted() {
+    fn a_missing_second_id_is_never_accepted() {
         let ids = Replication::new(World::default(), 1).ids();
         assert_eq!(
             ids.accept(ReplicationId::NONE.as_str().as_bytes(), 0),

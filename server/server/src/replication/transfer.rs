@@ -1,11 +1,12 @@
 //! Bytes that a replica gets before the stream: newlines while it waits, `+FULLRESYNC`, and the
 //! snapshot.
 //!
-//! Ground rules: the upkeep of replicas and the thread of a full synchronization add blocks; only
-//! the replica's event loop removes blocks and writes them to the socket. The replicas of a
-//! synchronization share its blocks. While the mutex is held, no other lock is taken and no socket
-//! is used. The thread blocks while a replica has too many unsent bytes, until the loop sends some
-//! or closes the transfer.
+//! Ground rules: the upkeep of replicas adds the newlines, the turn that begins a full
+//! synchronization adds `+FULLRESYNC`, and the thread that encodes the snapshot adds its blocks.
+//! Only the replica's event loop writes them to the socket. The replicas of a synchronization share
+//! its blocks. While the mutex is held, no other lock is taken and no socket is used. The thread
+//! blocks while a replica has too many unsent bytes, until the loop sends some or closes the
+//! transfer.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

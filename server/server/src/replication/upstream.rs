@@ -3,10 +3,10 @@
 //! Ground rules:
 //! - The **address** and the **generation** (number of changes of the primary) change in a turn
 //!   (the commands that a loop runs at one instant) that holds every shard ([`Upstream::follow`],
-//!   [`Upstream::unfollow`]). A command of the stream runs under the same locks and only in its own
-//!   generation, so a server that has left its primary applies nothing more from it.
-//! - Loop 0 sets the **phase**. It connects, and after the handshake or the load it serves the link
-//!   as a connection. [`Upstream::next_attempt`] says when it connects again.
+//!   [`Upstream::unfollow`]). A command of the stream also holds every shard, and runs only in its
+//!   own generation. So a server that has left its primary applies nothing more from it.
+//! - Loop 0 advances the **phase**. It connects, and after the handshake or the load it serves the
+//!   link as a connection. [`Upstream::next_attempt`] says when it connects again.
 //! - The mutex is the last in the order of locks: nothing else is locked while it is held.
 
 use crate::world::JoinHandle;

@@ -5,7 +5,7 @@
 //!   scripts.
 //! - A script runs like the commands of a transaction, at one instant. It begins with the shards of
 //!   its declared keys locked, locks more when a command needs them, and keeps all to its end, so
-//!   it is atomic. It cannot take those locks in ascending order; so only one script runs at a
+//!   it is atomic. The additional locks are not in ascending order. So only one script runs at a
 //!   time, and other turns give way to it ([`running::Running`]).
 //! - Each command of a script is admitted and executed like a client's command
 //!   (`dispatch/script.rs`), and may not wait.

@@ -229,7 +229,7 @@ mod tests {
         let running = Running::default();
         assert!(running.try_begin(None));
         let (command, script) = (running.join_line(), running.join_line());
-        assert!(!running.try_begin(Some(&command)), "one runs");
+        assert!(!running.try_begin(Some(&command)), "a script runs");
         running.end();
         assert!(!running.try_begin(None));
         assert!(!running.try_begin(Some(&script)));

@@ -18,13 +18,13 @@ pub(super) fn announce(shared: &Shared, settings: &Settings, port: u16) {
         shared.store.shards()
     );
     if port != 0
-        && let Some(most) = process::listen_backlog_max()
-        && most < settings.tcp_backlog
+        && let Some(max) = process::listen_backlog_max()
+        && max < settings.tcp_backlog
     {
         log::warning!(
             logger,
             "WARNING: The TCP backlog setting of {} cannot be enforced because /proc/sys/net/core/somaxconn is set to the \
-             lower value of {most}.",
+             lower value of {max}.",
             settings.tcp_backlog
         );
     }

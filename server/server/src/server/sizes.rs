@@ -17,7 +17,8 @@ pub(super) fn limit_clients(config: &mut Config, logger: &Logger) -> Result<(), 
 }
 
 /// Returns the number of shards: the configured number, otherwise one shard for a single loop, or
-/// `PER_LOOP` for each of several loops, so that two commands rarely need the same lock.
+/// `PER_LOOP` for each of several loops (rounded up to a power of two), so that two commands rarely
+/// need the same lock.
 pub(super) fn shard_count(settings: &Settings) -> usize {
     const PER_LOOP: usize = 16;
     match (settings.shards, settings.threads) {

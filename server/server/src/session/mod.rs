@@ -1,6 +1,6 @@
 //! Sessions: the state of one client that only its event loop accesses, with its transaction and
-//! its client-side cache. `trackers` is the registry of all client-side caches, which the loops
-//! share.
+//! its settings of CLIENT TRACKING. `trackers` is the registry of all clients in tracking mode,
+//! which the loops share.
 
 pub(crate) mod trackers;
 pub(crate) mod tracking;

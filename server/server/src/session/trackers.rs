@@ -324,7 +324,8 @@ impl Trackers {
         } = &mut *guard;
         for tracker in trackers.values() {
             if let Some(route) = tracker.route(destinations) {
-                // As in Redis, the null is encoded in the protocol of the client in tracking mode.
+                // As in Redis, the null is encoded in the protocol of the client in tracking mode,
+                // even if REDIRECT sends it to a client with another protocol.
                 let resp3 = tracker.client.resp3;
                 send(destinations, &mut [route], message, |reply| {
                     Reply::new(reply.out(), protocol(resp3)).null();

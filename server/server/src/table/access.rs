@@ -59,8 +59,8 @@ impl Needs {
                 Group::Bitmap => Self::BitField,
                 _ => Self::Set,
             },
-            // No row should lack its access words, and a test checks that; such a row would need
-            // all permissions.
+            // A test checks that no row with keys lacks its access words. A command with such a row
+            // would need all permissions.
             (_, []) => Self::Same(Need {
                 read: true,
                 write: true,
@@ -160,7 +160,7 @@ mod tests {
     use crate::command::table;
 
     #[test]
-    fn every_command_with_keys_says_what_it_does_to_them() {
+    fn every_command_with_keys_has_access_words() {
         for entry in table().all() {
             let keyless = matches!(entry.row.keys, Keys::None);
             assert_eq!(keyless, entry.row.access.is_empty(), "{}", entry.name);

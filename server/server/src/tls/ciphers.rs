@@ -109,6 +109,8 @@ pub(super) fn tls12_suites(text: &str) -> Option<Vec<SupportedCipherSuite>> {
         let matching: Vec<usize> = (0..TLS12_SUITES.len())
             .filter(|at| is_in(*at, word))
             .collect();
+        // As in OpenSSL, `!` removes suites for good, `-` removes them, and `+` moves them to the
+        // end.
         match sign {
             b' ' => {
                 let known = [picked.clone(), banned.clone()].concat();

@@ -25,7 +25,8 @@ use crate::tls::sessions::Sessions;
 use crate::tls::trust::ChainOnly;
 use crate::world::World;
 
-/// Error of a TLS configuration. `Display` is Redis's log line.
+/// Error of a TLS configuration. `Display` is the log line, as Redis words it if Redis has the
+/// error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
@@ -228,7 +229,7 @@ fn certified_key(
             loaded.map_err(|e| bad_key(e.to_string()))
         })?;
     let certified = CertifiedKey::new(chain, key);
-    // rustls cannot parse every certificate, but the peers may still accept it.
+    // Peers may accept a certificate that rustls cannot parse, so only a mismatch is an error.
     match certified.keys_match() {
         Err(rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => {
             Err(bad_key("key values mismatch".to_owned()))

@@ -141,7 +141,7 @@ impl Session {
             sent?;
         }
         match self.send_held(socket) {
-            // The next write sends the rest first.
+            // The next write sends the unsent records first.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
             sent => sent,
         }
@@ -164,8 +164,8 @@ impl Session {
                 Err(_) if filled > 0 => return Ok(filled),
                 Err(error) => return Err(error),
             };
-            // Sends an alert or a key update. If that fails, the next write sends the rest or
-            // returns the error.
+            // Sends an alert or a key update. If that fails, the next write sends the unsent
+            // records or returns the error.
             let _ = self.send_held(socket);
             if emptied && filled > 0 {
                 return Ok(filled);

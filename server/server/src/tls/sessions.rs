@@ -21,7 +21,8 @@ pub(super) struct Sessions {
 struct Kept {
     /// Sessions by id, each with its time of insertion.
     secrets: HashMap<Vec<u8>, (Moment, Vec<u8>)>,
-    /// Ids with their times of insertion, oldest first. Some ids are no longer in `secrets`.
+    /// Ids with their times of insertion, oldest first. Some of their sessions are no longer in
+    /// `secrets`, because they were resumed or replaced.
     order: VecDeque<(Moment, Vec<u8>)>,
 }
 

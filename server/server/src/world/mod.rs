@@ -2,7 +2,8 @@
 //!
 //! A server receives its [`World`] when it is created, and takes clocks, random numbers and threads
 //! from it: `scripts/check-layout` refuses other uses, except in `program/`, `crash/` and tests.
-//! The log reads the clock for its timestamps directly.
+//! The log reads the clock for its timestamps directly, and `persist/aof/syncers.rs` starts scoped
+//! threads.
 
 pub(crate) mod alarm;
 pub(crate) mod clock;
@@ -12,7 +13,7 @@ pub mod system;
 
 use std::fmt;
 use std::io;
-/// A thread of [`World::spawn`].
+/// Handle of a thread that [`World::spawn`] has started.
 pub(crate) use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -60,8 +61,8 @@ impl World {
         })
     }
 
-    /// Reads the stopwatch, by the C library: rustix would look for the vDSO, which Valgrind hides,
-    /// and a program under Valgrind with a server inside would abort.
+    /// Reads the stopwatch through the C library. rustix would look for the vDSO, which Valgrind
+    /// hides, and would abort a program that runs a server under Valgrind.
     #[inline]
     pub(crate) fn stopwatch(self) -> Moment {
         let since = clock_gettime(system::STOPWATCH).expect("the system has this clock");

@@ -1,5 +1,5 @@
 //! Measurements of this process, and the pid file. The figures of memory are from Linux's `/proc`;
-//! other systems report zeros.
+//! on other systems they are 0 or `None`.
 
 use std::fs;
 use std::io;

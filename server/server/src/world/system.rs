@@ -1,4 +1,4 @@
-//! What differs between Unix systems: clocks, flags of sockets, and IDs of threads.
+//! Differences between Unix systems: clocks, flags of sockets, and IDs of threads.
 
 use nix::time::ClockId;
 use rustix::fd::BorrowedFd;
@@ -45,7 +45,8 @@ pub fn thread_id() -> usize {
     }
 }
 
-/// Returns the name of a running thread; its number on systems that tell no other thread's name.
+/// Returns the name of a running thread, or its number if the name cannot be read, as on systems
+/// other than Linux.
 #[must_use]
 pub fn thread_name(id: usize) -> String {
     let name = std::fs::read_to_string(format!("/proc/self/task/{id}/comm"));

@@ -518,7 +518,7 @@ fn requirepass_is_the_password_of_the_default_user() {
 #[test]
 fn a_replica_authenticates_as_a_user() {
     let redis = Redis::start(&["--repl-diskless-sync-delay", "0"]);
-    // Without this delay, a full synchronization begins at once.
+    // With a delay of 0 s, a full synchronization begins at once.
     let start = || {
         let server = Server::builder().port(0);
         server

@@ -252,7 +252,7 @@ fn one_pass(
     random: &mut StdRng,
 ) -> usize {
     let mut calls = 0;
-    // A command that closes the connection prevents the commands after it. The shuffle varies
+    // If a command closes the connection, the commands after it do not run. The shuffle varies
     // which commands these are.
     names.shuffle(random);
     for some in names.chunks(25) {

@@ -59,7 +59,7 @@ fn ready(port: u16) -> Wire {
 
 fn loaded_by_us(folder: &Path) -> String {
     let server = builder(folder).spawn().unwrap();
-    // DEBUG DIGEST also replies during the load.
+    // DEBUG DIGEST replies even during the load, so `ready` first waits for the end of the load.
     state(&mut ready(server.port()))
 }
 
@@ -90,7 +90,8 @@ fn our_files_are_loaded_by_redis_and_by_us() {
             .unwrap();
         let mut c = Wire::open(&server);
         fill(&mut c);
-        // The string grows although the number does not fit. No event reports it.
+        // The string grows although the number does not fit. No keyspace event reports this change,
+        // but the log must contain it.
         c.ask(&["SET", "padded", "x"]);
         c.send(&[
             "BITFIELD padded OVERFLOW FAIL SET u4 100 99",
@@ -320,7 +321,7 @@ fn overdue_keys_expire_after_the_load_and_do_not_return() {
     let mut c = Wire::open(&server);
     c.expect(&["SET soon x PX 5", "SET later x PX 100000000"], "+OK|+OK|");
     server.shutdown();
-    // The virtual clock starts at the system's time again, which is after the first deadline.
+    // The next servers have a real clock, which is then past the first deadline.
     std::thread::sleep(std::time::Duration::from_millis(6));
     for _ in 0..2 {
         let server = builder(folder.path()).spawn().unwrap();
@@ -504,7 +505,8 @@ fn the_files_of_a_replica_contain_the_stream() {
             .iter()
             .all(|part| info.contains(part))
     });
-    // Redis may still hold the due key, which its digest includes and the reads of a replica hide.
+    // Redis may not have deleted the due key `past` yet, and its digest would include the key. This
+    // read deletes it.
     assert_eq!(theirs.int("EXISTS past"), 0);
     let expected = state(&mut theirs);
     eventually(|| state(&mut c) == expected);

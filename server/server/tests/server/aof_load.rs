@@ -170,8 +170,8 @@ fn files_of_redis_are_loaded() {
         let ours = builder.spawn().unwrap();
         let mut c = Wire::open(&ours);
         let folder = if named { "other dir" } else { "appendonlydir" };
-        // After a rewrite, with commands after it; then with expired keys, and the changes of a
-        // second rewrite.
+        // First the files just after a rewrite, then twice the files after another rewrite and some
+        // commands.
         for more in [&[][..], &["SET later 1", "INCR counted"], &["DEL list"]] {
             for line in more {
                 theirs.ask(&line.split(' ').collect::<Vec<_>>());
@@ -240,7 +240,7 @@ fn a_file_cut_at_any_byte_loads_what_is_whole() {
         assert_eq!(list(&mut c), expected, "{cut}");
         let left = fs::read(&path).unwrap();
         assert!(left == bytes[..end] || left == bytes[..cut], "{cut}");
-        // The next start finds nothing to cut.
+        // A second load finds nothing to cut.
         c.ask(&["CONFIG", "SET", "aof-load-truncated", "no"]);
         assert_eq!(c.text("DEBUG LOADAOF"), "OK", "{cut}");
         let refused = left.len() < cut;
@@ -259,12 +259,12 @@ fn damage_is_refused_and_nothing_is_changed() {
     let ours = server(folder.path(), 1);
     let mut c = Wire::open(&ours);
     let [first, set] = ["RPUSH l 1", "SET key value"].map(command);
-    let mut long = set.clone();
-    long[22] = b'9';
+    let mut without_dollar = set.clone();
+    without_dollar[22] = b'9';
     for (damage, follows) in [
         (b"junk".to_vec(), true),
         (vec![0; 4096], false),
-        (long, true),
+        (without_dollar, true),
         (command("NOSUCH x"), false),
         (command("LPUSH"), false),
         (command("LPUSH str"), false),

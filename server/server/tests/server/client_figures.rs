@@ -94,6 +94,7 @@ fn a_stream_of_many_blocks_is_freed_lazily() {
         eventually(|| c.info("memory", "lazyfree_pending_objects") == "0");
         c.info("memory", "lazyfreed_objects")
     };
+    // A stream of more than 64 blocks is freed by another thread. Here a block has 5 entries.
     for (entries, expected) in [(320, "0"), (330, "1")] {
         for number in 1..=entries {
             c.text(&format!("XADD s {number}-1 f v"));

@@ -129,7 +129,7 @@ fn every_command_is_documented() {
 /// the commands.
 const NOT_AS_IN_7_0: &[(&str, &[&str])] = &[
     (
-        "7.2 names arguments otherwise, so that siblings have different names",
+        "7.2 names arguments otherwise, so that all arguments of a command have different names",
         &[
             "acl|cat",
             "bitcount",

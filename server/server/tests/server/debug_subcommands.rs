@@ -31,7 +31,7 @@ fn debug_lets_scripts_call_refused_commands() {
         .unwrap();
     let mut c = Wire::open(&server);
     c.expect(&["DEBUG SET-DISABLE-DENY-SCRIPTS 1", SCRIPT], "+OK|:12345|");
-    // In a script, `now` stays the same.
+    // During a script, the time stays the same, so the key does not expire.
     let script = "redis.call('set', 'k', 'v', 'px', 1) redis.call('debug', 'sleep', '0.01') return redis.call('exists', 'k')";
     assert_eq!(c.ask(&["EVAL", script, "0"]), Value::Int(1));
     // None of these commands harms the server.
@@ -250,7 +250,7 @@ fn saves_and_loads_are_slowed_down() {
     c.expect(&["CONFIG SET rdb-key-save-delay 2147483647"], "+OK|");
     c.text("BGSAVE");
     assert_eq!(c.info("persistence", "rdb_bgsave_in_progress"), "1");
-    // An abort ends the delay.
+    // FLUSHALL aborts the save, which also ends the delay.
     c.expect(&["CONFIG SET save \"\"", "FLUSHALL"], "+OK|+OK|");
     eventually(|| c.info("persistence", "rdb_bgsave_in_progress") == "0");
     server.shutdown();

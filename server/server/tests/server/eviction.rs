@@ -266,7 +266,7 @@ fn evictions_are_in_the_log() {
     let mut events = Wire::to(server.port);
     events.send(&["SUBSCRIBE __keyevent@0__:evicted"]);
     events.value();
-    // The limit leaves room for the backlog and the buffers of the file.
+    // The limit leaves room for the backlog and for the buffers of the append-only file.
     let limit = used(&mut c) + 6 * MIB;
     set(&mut c, "maxmemory-policy", "allkeys-lru");
     set(&mut c, "maxmemory", &limit.to_string());

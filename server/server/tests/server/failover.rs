@@ -113,6 +113,8 @@ fn errors_are_those_of_redis() {
     for command in both {
         pair.ask(command);
     }
+    // From here on, the servers have replicas or are replicas. The last four commands, REPLICAOF
+    // and PSYNC, are not sent to such servers.
     let ours = follow_with_redis(server.port());
     let theirs = follow_with_redis(redis.port);
     for command in &both[..both.len() - 4] {

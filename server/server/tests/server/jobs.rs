@@ -338,7 +338,7 @@ fn a_replica_gives_out_no_jobs_until_it_is_promoted() {
     assert_eq!(
         counts(&mut ours, "q"),
         "2 0 1 0 0",
-        "seen, and nothing moves"
+        "due jobs count as ready, but none is moved"
     );
     let stats = ours.text("INFO stats");
     assert!(stats.contains("\r\njobs_made_ready:0\r\n"), "{stats}");

@@ -1,5 +1,6 @@
 //! Freed memory returns to the operating system without MEMORY PURGE, for every command and loop.
 
+use std::fs;
 use std::io::{Read, Write};
 
 use punctual_server::Server;
@@ -68,6 +69,45 @@ fn check_memory_after_flush(threads: &str) {
     wires[0].expect(&["FLUSHALL"], "+OK|");
     server.wait_for_resident_mib(used_mib * TOLERANCE);
     server.stop();
+}
+
+/// Returns the memory of the process in huge pages, in MiB.
+fn huge_mib(server: &Process) -> u64 {
+    let maps = fs::read_to_string(format!("/proc/{}/smaps_rollup", server.id())).unwrap();
+    let line = maps.lines().find_map(|l| l.strip_prefix("AnonHugePages:"));
+    let kib = line.and_then(|l| l.trim().strip_suffix(" kB"));
+    kib.unwrap().parse::<u64>().unwrap() / 1024
+}
+
+/// Returns whether this kernel makes huge pages on request: Linux 6.1 or later.
+fn can_merge() -> bool {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let numbers: Vec<u32> = release.split('.').map_while(|n| n.parse().ok()).collect();
+    let modes = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
+    numbers >= vec![6, 1] && modes.is_ok_and(|modes| !modes.contains("[never]"))
+}
+
+/// With a virtual clock, memory becomes huge pages only when the clock moves after the growth.
+#[test]
+fn memory_in_full_use_lies_in_huge_pages() {
+    for (option, merges) in [("yes", true), ("no", false)] {
+        let server = Process::start(&["--clock", "virtual", "--huge-pages", option]);
+        let mut wires = [Wire::to(server.port)];
+        send(&mut wires, 300_000, |n| format!("SET key:{n} {n}"));
+        let (before, resident) = (huge_mib(&server), server.resident_mib());
+        wires[0].run("CLOCK ADVANCE 1000");
+        if !merges {
+            // A purge is a round of its own, which does not merge either.
+            wires[0].expect(&["MEMORY PURGE"], "+OK|");
+            assert_eq!(huge_mib(&server), before);
+        } else if can_merge() {
+            eventually(|| huge_mib(&server) >= before + 8);
+            let grown = server.resident_mib() / resident;
+            assert!(grown < 1.05, "{grown}");
+        }
+        wires[0].expect(&["GET key:7"], "$1|7|");
+        server.stop();
+    }
 }
 
 #[test]

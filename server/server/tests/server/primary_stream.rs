@@ -145,7 +145,7 @@ fn only_offsets_in_the_backlog_are_continued() {
 }
 
 #[test]
-fn several_replicas_share_a_walk() {
+fn several_replicas_share_a_snapshot() {
     let server = builder()
         .option("repl-diskless-sync-delay", "3600")
         .option("repl-diskless-sync-max-replicas", "2")
@@ -347,8 +347,8 @@ fn a_stuck_full_synchronization_delays_no_other_replica() {
     for n in 0..24 {
         c.ask(&["SET", &n.to_string(), &value]);
     }
-    // The bytes exceed the buffers of the sockets, but not the lead that the quick replica may
-    // have.
+    // The snapshot exceeds the buffers of the sockets, but not the number of bytes by which the
+    // quick replica may be ahead of the stuck one.
     let mut stuck = Follower::able(server.port());
     stuck.ask("?", -1);
     let mut quick = Follower::able(server.port());

@@ -163,7 +163,7 @@ fn a_renamed_command_keeps_its_table_entry() {
         stats.contains("\r\ncmdstat_set:calls=1,") && !stats.contains("set2"),
         "{stats}"
     );
-    // The redaction of secrets follows the row of the command.
+    // Which words are redacted depends on the command, not on its new name.
     c.expect(
         &["mycfg set slowlog-log-slower-than 0 requirepass geheim"],
         "+OK|",

@@ -403,7 +403,7 @@ fn a_transaction_that_changes_the_role_continues() {
     );
     assert!(ours.text("SET k v").starts_with("READONLY"));
     eventually(|| info(&mut ours, "master_link_status") == "up");
-    // The write is in no history, so a full synchronization follows.
+    // The primary's stream does not contain this write, so a full synchronization follows.
     same_data(&mut theirs, &mut ours);
     assert_eq!(ours.text("GET k"), "theirs");
     assert!(theirs.text("INFO stats").contains("sync_full:1\r\n"));

@@ -21,12 +21,12 @@ fn a_chain_passes_the_stream_on() {
     let redis = primary(&[]);
     let mut first = Wire::to(redis.port);
     fill(&mut first);
-    // The stream that the last replicas join has another database selected.
     let server = follow(
         redis.port,
         builder().threads(2).option("repl-diskless-sync-delay", "0"),
     );
     let mut second = Wire::open(&server);
+    // When the last two replicas attach, the stream has selected database 7.
     first.ask(&["SELECT", "7"]);
     first.ask(&["SET", "in:seven", "1"]);
     caught_up(&mut first, &mut second);

@@ -61,7 +61,7 @@ fn a_failed_save_prevents_a_shutdown_unless_forced() {
         eventually(|| log(folder.path()).matches(FAILED).count() == round);
         let log = log(folder.path());
         assert!(log.contains("Error trying to save the DB, can't exit."));
-        assert!(!log.contains("You insist"), "the first one has ended");
+        assert!(!log.contains("You insist"), "the first shutdown has ended");
     }
     let mut c = Wire::to(server.port);
     c.expect(

@@ -124,7 +124,7 @@ fn a_timer_that_fires_is_one_transaction_of_the_log() {
 
 #[test]
 fn a_replica_fires_due_timers_only_after_its_promotion() {
-    // Without this delay, a full synchronization begins at once.
+    // With a delay of 0 s, a full synchronization begins at once.
     let primary = builder()
         .virtual_clock()
         .threads(2)

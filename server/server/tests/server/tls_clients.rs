@@ -48,8 +48,8 @@ fn pipelines_and_large_replies_arrive_whole() {
     }
     let mut writer = &bytes[..];
     let mut replies = 0;
-    // The client reads at intervals, because the server stops reading from a client that does not
-    // read.
+    // The client sends all commands before it reads a reply. The replies fit into the buffers of
+    // the sockets and of the server.
     while !writer.is_empty() {
         let count = writer.len().min(50_000);
         c.stream.write_all(&writer[..count]).unwrap();
@@ -60,7 +60,7 @@ fn pipelines_and_large_replies_arrive_whole() {
         assert_eq!(c.value().as_bytes(), Some(replies.to_string().as_bytes()));
         replies += 1;
     }
-    // A reply of 100 MB, and a second one while the client does not read.
+    // Two replies of 100 MB each.
     let mut plain = Wire::open(&server);
     plain.ask(&["SETRANGE", "large", "99999999", "x"]);
     let (mut rest, mut end) = (vec![0; 1 << 20], Vec::new());
@@ -260,7 +260,7 @@ fn new_clients_end_a_script_that_does_not_end() {
     script.send(&["EVAL \"while true do end\" 0"]);
     let mut plain = Wire::open(&server);
     eventually(|| plain.text("PING").starts_with("BUSY"));
-    // The number of handshakes exceeds the time for handshakes in one turn.
+    // The handshakes take longer than the time that one turn of a loop has for handshakes.
     let mut all: Vec<TlsWire> = (0..20)
         .map(|_| TlsWire::connect(server.tls_port(), &config))
         .collect();

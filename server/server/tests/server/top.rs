@@ -110,7 +110,7 @@ fn a_page_shows_the_next_deadlines() {
 }
 
 #[test]
-fn every_view_is_drawn_and_rates_are_those_between_two_looks() {
+fn every_view_is_drawn_and_rates_are_those_between_two_samples() {
     let (server, mut c) = future();
     let port = server.port().to_string();
     let target = Target::new(Options::read(["-p", &port]).unwrap()).unwrap();

@@ -217,8 +217,8 @@ fn decode(body: &[u8], limits: &Limits) -> Result<Value, String> {
     Ok(value)
 }
 
-/// Splits a payload with settings (of a stream) into the settings and the rest. Returns `None`
-/// without settings.
+/// Splits a payload with settings (of a stream) into the settings and the value's payload. Returns
+/// `None` without settings.
 fn split_settings(body: &[u8]) -> Option<(&[u8], &[u8])> {
     let (len, rest) = body.strip_prefix(&[WITH_SETTINGS])?.split_first_chunk()?;
     rest.split_at_checked(u32::from_le_bytes(*len) as usize)
@@ -285,7 +285,7 @@ mod tests {
         assert_eq!(restore(&[18, 1, 1, 1, b'a']), "+OK");
         assert_eq!(restore(&[18, 1, 1, 0]), "-ERR Bad data format");
         assert_eq!(restore(&[18, 2, 1, 1, b'a', 1, 0]), "-ERR Bad data format");
-        // A list in the old format may have empty elements, also after a new snapshot.
+        // A list in the old format (type 1) may have empty elements. A reload keeps them.
         assert_eq!(restore(&[1, 2, 0, 1, b'a']), "+OK");
         assert_eq!(fixture.run("LRANGE l 0 -1"), "*2 $0  $1 a");
         fixture.reload();

@@ -55,7 +55,7 @@ fn a_hundred_thousand_keys_are_inserted_and_removed() {
     );
 }
 
-/// More keys than reserved, fewer, or none.
+/// Reserves room for no keys, and for fewer, as many and more keys than are inserted.
 #[test]
 fn reserved_room_is_used_and_released() {
     for reserved in [0, 4_096, 4_097, 50_000, 100_000, 400_000] {

@@ -88,8 +88,8 @@ impl Candidates {
         }
     }
 
-    /// Takes up to `count` keys to evict into `batch`, the best first. If `batch` stays empty,
-    /// returns whether the search has ended; after false, another call may find a key.
+    /// Takes up to `count` keys to evict into `batch`, the best first. The result matters only if
+    /// `batch` stays empty: false means that another call may find a key.
     pub(crate) fn take(
         &mut self,
         dbs: &[Db],
@@ -142,8 +142,8 @@ impl Candidates {
         self.all.sort_by_key(|candidate| candidate.rank);
     }
 
-    /// Examines [`owed`](Self::owed) keys, or more if there are few candidates. Returns the same as
-    /// [`Candidates::take`].
+    /// Examines [`owed`](Self::owed) keys, or more if there are few candidates. Returns false if it
+    /// found no key but another call may find one.
     fn examine_more(&mut self, dbs: &[Db], policy: Eviction, uses: Uses, now: Now) -> bool {
         let mut ended = true;
         while self.owed >= WARM_MAX || self.all.len() < FEW {

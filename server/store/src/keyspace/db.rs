@@ -1,12 +1,13 @@
 //! One database of one shard: its records, the hash table that finds them, and the timing wheel
 //! that expires them.
 //!
-//! Invariant: a record has a deadline if and only if exactly one entry in the wheel carries its
-//! stamp; that entry is filed at the deadline or earlier (a later deadline only rewrites the
-//! record). Every change of a deadline goes through [`Db::set_deadline`], every removal of a key
-//! through `Db::unlink`. Values with a *timeline* (times at which something in the value is due,
-//! such as the deadlines of hash fields) have timers in the same wheel; `timelines.rs` arms and
-//! disarms them.
+//! An entry of the wheel is *live* if it carries the stamp that the record has now, otherwise
+//! *stale*. Invariant: a record with a deadline has exactly one live entry, filed at the deadline
+//! or earlier (a later deadline only rewrites the record); other records have no live entry. Every
+//! change of a deadline goes through [`Db::set_deadline`], every removal of a key through
+//! `Db::unlink`. Values with a *timeline* (times at which something in the value is due, such as
+//! the deadlines of hash fields) have timers in the same wheel; `timelines.rs` arms and disarms
+//! them.
 
 mod evict;
 mod hashes;
@@ -224,7 +225,8 @@ impl Db {
             .expect("the id was found under this lock")
     }
 
-    /// Lets a snapshot's walk write or open the record `id` before the record changes.
+    /// Lets a snapshot's walk write the record `id`, or begin its large value, before the record
+    /// changes.
     #[inline]
     fn before_change(&mut self, id: Id) {
         if let Some(walk) = &mut self.walk
@@ -275,8 +277,8 @@ impl Db {
         Some(*walk)
     }
 
-    /// Sets the uses of the key `id`. Does not call a snapshot's walk, because a snapshot does not
-    /// contain uses.
+    /// Sets the uses of the key `id`: its last access or its access counter, for eviction. Does not
+    /// call a snapshot's walk, because a snapshot does not contain uses.
     ///
     /// # Panics
     /// If the key was removed since `id` was found.
@@ -345,8 +347,8 @@ impl Db {
     }
 
     /// Removes a key and returns its record, which the caller moves to another database or shard.
-    /// O(1) amortised. If a snapshot's walk has opened the value, the walk writes the rest of it
-    /// first: O(bytes).
+    /// O(1) amortised. If a snapshot's walk has begun to write the value, it first writes all of
+    /// the value: O(bytes).
     ///
     /// # Panics
     /// If the key was removed since `id` was found.

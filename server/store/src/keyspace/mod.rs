@@ -2,9 +2,9 @@
 //! part of every database and with everything else that its lock guards, such as watched keys and
 //! waiting clients.
 //!
-//! Ground rules: the code in this folder reads no clock and does not depend on commands. Only
-//! `shard.rs` has functions that lock shards; a [`Turn`](crate::Turn) (a stretch of work by one
-//! thread at one instant, with the locks that it needs) calls them and makes the changes.
+//! Ground rules: the code in this folder reads no clock and does not depend on commands. In this
+//! folder, only `shard.rs` locks shards. A [`Turn`](crate::Turn) (the work of one thread at one
+//! instant, with the locks that it needs) makes the changes.
 
 pub(crate) mod candidates;
 pub mod db;

@@ -5,11 +5,12 @@
 //! some of the shards: it expires their keys. Any loop may run commands on any shard, under its
 //! lock.
 //!
-//! Ground rules: only a [`Turn`](crate::Turn) and the walk of a snapshot lock shards; a thread that
-//! needs several locks takes them in ascending order. A shard's *wake-up*, the time at which its
-//! loop must expire keys, is written under the shard's lock and may be read without it. Data that
-//! every loop reads lies on other cache lines than data that one loop often writes: a write to a
-//! shared line delays all cores.
+//! Ground rules: a [`Turn`](crate::Turn) and the walk of a snapshot lock shards. (The end of a
+//! snapshot and the start of a replica lock single shards too.) A thread that needs several locks
+//! takes them in ascending order. A shard's *wake-up*, the time at which its loop must expire keys,
+//! is written under the shard's lock and may be read without it. Data that every loop reads lies on
+//! other cache lines than data that one loop often writes: a write to a shared line delays all
+//! cores.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -247,7 +248,7 @@ pub struct Store {
     pub(crate) tracking: Tracking,
     /// Rules of NOTIFY, which append keyspace events to streams.
     pub(crate) notify: Notify,
-    /// Flushed parts of databases whose ends a snapshot has not reached.
+    /// Parts of flushed databases that a snapshot has not completely written.
     pub(crate) flushed_walks: Mutex<Vec<Db>>,
     /// Hash keys of all databases.
     pub(crate) hasher: RandomState,

@@ -1,10 +1,10 @@
 //! Queues of clients that wait for keys of a shard, for BLPOP and the other blocking commands.
 //!
 //! A *waiter* is a blocking command that has found nothing, with its client. It joins the queue of
-//! each of its keys under the locks under which it has run, so no push can come between. A change
-//! that may serve a waiter makes the key *ready*. When the command that made the change has ended
-//! (in a transaction, when the whole transaction has ended), its event loop runs the waiting
-//! commands again, in the order of their tickets, whichever loops their clients are on
+//! each of its keys before the locks under which it ran are released, so no push can come between.
+//! A change that may serve a waiter makes the key *ready*. When the command that made the change
+//! has ended (in a transaction, when the whole transaction has ended), its event loop runs the
+//! waiting commands again, in the order of their tickets, whichever loops their clients are on
 //! (`turn/waiters.rs`).
 //!
 //! Ground rules: the shard's lock guards the queues. A wait ends once: the first thread that
@@ -86,8 +86,7 @@ impl WaitCondition {
         matches!(self, Self::Group(..))
     }
 
-    /// Returns whether a value that does not serve one waiter with this condition serves no other
-    /// waiter with an equal condition either.
+    /// Returns whether one evaluation holds for all waiters with an equal condition.
     const fn is_shared(&self) -> bool {
         matches!(self, Self::List(_) | Self::Group(..) | Self::Jobs)
     }
@@ -383,8 +382,8 @@ impl Waiters {
         keys
     }
 
-    /// Returns the first waiter of a key after `ticket` that `value`, the value of the key, serves
-    /// or whose wait it ends.
+    /// Returns the first waiter after `ticket` in a key's queue that `value`, the key's value,
+    /// serves, or whose wait `value` ends with an error.
     pub(crate) fn next(
         &self,
         db: usize,

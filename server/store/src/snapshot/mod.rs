@@ -11,7 +11,7 @@
 //! Ground rules: every change of a record goes through `Db`, which calls its walk *before* the
 //! change. There is at most one snapshot at a time. A flushed database is kept with its walk until
 //! the walk has ended (`Store::set_aside`); no lock is needed for it. Turns have priority: a walk
-//! sleeps while a turn waits for its shard, and for a moment after each `STEPS` steps.
+//! sleeps for a moment if a turn waits for its shard, and after each `STEPS` steps.
 
 #[cfg(test)]
 mod tests;

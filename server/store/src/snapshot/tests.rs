@@ -122,6 +122,7 @@ fn every_type_comes_back_as_it_was() {
     for shards in [1, 8] {
         let mut fixture = filled(shards);
         let before = state(&mut fixture);
+        // The five lines that set deadlines add no key, and `filled` adds five keys.
         assert_eq!(before.len(), DATASET.len() - 5 + 5);
         fixture.events();
         fixture.reload();

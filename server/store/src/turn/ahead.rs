@@ -3,17 +3,16 @@
 //!
 //! In a large keyspace a GET has three dependent cache misses (hash table, record, long value). The
 //! look-ahead lets the misses of up to [`WARM_MAX`] commands overlap. The caller says which word of
-//! the commands is probably a key; a wrong guess costs a look-up. If all commands name the same
-//! key, the elements of that collection are loaded instead. For clients that wait for each reply,
-//! an event loop looks ahead at the first commands of several clients. A command with many keys
-//! loads its next keys in the same way while it runs.
+//! the commands is probably a key; a wrong guess costs a look-up. If the first two commands name
+//! the same key, the elements that the commands name in that collection are loaded instead. For
+//! clients that wait for each reply, an event loop looks ahead at the first commands of several
+//! clients. A command with many keys loads its next keys in the same way while it runs.
 //!
 //! Ground rules: a [`Name`] is the address of an argument with the argument's hash. It is valid
 //! while the caller's buffer is borrowed, so the caller calls [`Turn::end_ahead`] before the borrow
 //! ends. With several shards, a *stretch* of commands, which needs at most [`LOCKS_MAX`] shards,
-//! locks the shards that are free and does not wait for the others, so a thread that holds a lock
-//! does not wait. A command whose shard is not held releases the others and locks as any other
-//! command does.
+//! locks the shards that are free and does not wait for the others. A command whose shard is not
+//! held releases the held shards and locks its own shards as any other command does.
 
 use punctual_resp::Args;
 use smallvec::SmallVec;
@@ -89,7 +88,8 @@ impl Turn<'_> {
     /// Prepares a stretch of these commands in database `db` and returns its length. Hashes the
     /// argument `at` of each command, which is probably a key. Tries to lock the keys' shards, and
     /// skips the shards that another thread holds. Loads the cache lines that the commands will
-    /// need: the records of their keys, or elements of the collection that all commands name.
+    /// need: the records of their keys or, if the first two commands name the same key, the
+    /// elements that the commands name in that collection.
     pub fn look_ahead<'a>(
         &mut self,
         db: usize,

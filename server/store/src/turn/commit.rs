@@ -107,7 +107,7 @@ impl Turn<'_> {
     }
 
     /// Reports a changed key to the log, to the clients that watch, cache or wait for it, and to
-    /// the policy.
+    /// the eviction policy.
     fn report(&mut self, db: usize, key: &[u8], by: u64) {
         self.note_for_log(db, key);
         if self.observed {

@@ -1,6 +1,7 @@
-//! Look-ups of keys by commands' handlers. Every look-up goes through this file and expires the key
-//! if it is due, so a handler never sees a key whose deadline has passed, even if the wheel has not
-//! expired it yet. `commit.rs` commits the handlers' changes.
+//! Look-ups of keys by commands' handlers. A look-up here expires the key if it is due, or hides it
+//! in a [frozen](crate::Turn::frozen) turn. So a handler sees no key whose deadline has passed,
+//! except a timer, even if the wheel has not expired the key yet. Handlers that list keys (KEYS,
+//! SCAN) compare the deadlines themselves. `commit.rs` commits the handlers' changes.
 
 use rand::RngExt as _;
 use smallvec::SmallVec;
@@ -71,8 +72,8 @@ impl<'s> Cx<'_, 's> {
         self.turn.shard_db(number, db)
     }
 
-    /// Finds a key; expires it if it is due. Counts no hit or miss and notes no use. O(length of
-    /// the name).
+    /// Finds a key; expires it if it is due. Counts no hit or miss, and notes no use (for LRU and
+    /// LFU). O(length of the name).
     #[inline]
     pub fn find(&mut self, key: &[u8]) -> Option<Id> {
         self.find_in(self.db, key)

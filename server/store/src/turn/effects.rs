@@ -1,21 +1,17 @@
-//! *Effects*: the changes of a turn as commands that lead to the same keyspace when they are
-//! replayed.
+//! *Effects*: the changes of a turn as commands whose replay leads to the same keyspace.
 //!
-//! While the log of changes has a reader ([`Store::set_logged`]), which is the append-only file or
-//! a replica, a turn collects its effects and passes them to
-//! [`Sink::log`](crate::events::Sink::log) before it unlocks a shard. So the order of the log
-//! agrees with the order of the changes of each key.
+//! While the log of changes has a reader ([`Store::set_logged`]: the append-only file or a
+//! replica), a turn passes its effects to [`Sink::log`](crate::events::Sink::log) before it unlocks
+//! a shard. So the log has the changes of each key in their order.
 //!
 //! - The effect of a command that has committed a change is the command itself, word by word. If
 //!   the same words would not lead to the same keyspace, the handler sets other effects
 //!   ([`Cx::effect`]): for relative times, random choices, sums of floats and blocking pops.
-//! - The effect of an expiry is a DEL or HDEL, before the command whose look-up found the entry
-//!   due.
+//! - An expiry has the effect DEL or HDEL. It comes before the effects of the command whose look-up
+//!   found the key or field due. So a replay runs at an instant at which nothing is due
+//!   ([`Now::replaying`](crate::Now::replaying)).
 //! - The effects of a transaction, of a script, and of a command with several effects are a
 //!   *frame*: MULTI and EXEC surround them, so that a replay applies all of them or none.
-//!
-//! A replay runs at an instant at which nothing is due ([`Now::replaying`](crate::Now::replaying)),
-//! because the log contains each expiry.
 
 use punctual_resp::{Args, Protocol, Reply};
 
@@ -38,9 +34,9 @@ impl Store {
 }
 
 impl Turn<'_> {
-    /// Passes the effects so far to the sink. If the log continues a snapshot, the caller holds
-    /// every shard and calls this function before the snapshot begins. Returns false, and does
-    /// nothing, inside a transaction or script, whose effects must not be divided.
+    /// Passes the effects so far to the sink. Before a snapshot begins that the log continues, a
+    /// caller that holds every shard calls this function. Returns false, and does nothing, inside a
+    /// transaction or script, whose effects must not be divided.
     pub fn flush_effects(&mut self) -> bool {
         if self.effects.frame.depth > 0 {
             return false;

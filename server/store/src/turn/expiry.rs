@@ -134,8 +134,9 @@ impl Turn<'_> {
         }
     }
 
-    /// Expires a due key that a command has looked up, unless the turn is frozen. Returns whether
-    /// the key is hidden from the command: false for a timer, which stays until its loop fires it.
+    /// Expires a due key that a command has looked up, unless the turn is [frozen](Turn::frozen).
+    /// Returns whether the key is hidden from the command: false for a timer, which stays until its
+    /// loop fires it.
     #[cold]
     pub(crate) fn expire_touched(&mut self, db: usize, key: &[u8], id: Id) -> bool {
         let number = self.store.shard_of(key);
@@ -170,9 +171,9 @@ impl Turn<'_> {
         self.commit_expiry(db, key, Classes::EXPIRED, "expired", Some(&record.value));
     }
 
-    /// Moves the turn's instant to `to`, for a virtual clock. Expires everything that is due by
-    /// then in exact deadline order over all shards and databases, each key at the instant of its
-    /// own deadline. Expires nothing if `to` is earlier than the instant or if active expiry is
+    /// Moves the turn's instant to `to`, for a virtual clock; `to` may be earlier than the instant.
+    /// Expires everything that is due at `to` in exact deadline order over all shards and
+    /// databases, each key at the instant of its own deadline. Expires nothing if active expiry is
     /// off. Locks every shard. O(n log (shards · databases)) for n keys.
     ///
     /// Returns false if timers are due before `to`; the turn's instant is then their deadline. The
@@ -245,7 +246,7 @@ mod tests {
     use crate::events::{Classes, Sink};
     use crate::{Now, Store, StoreOptions, Turn};
 
-    /// Deadlines and databases of expired keys in their order, and the greatest lateness.
+    /// Deadlines and databases of expired keys in their order, and the greatest lateness in ms.
     #[derive(Default)]
     struct Expired(Vec<(u64, usize)>, u64);
 
@@ -334,7 +335,7 @@ mod tests {
         assert_eq!(turn.next_deadline(), Some(2_050));
     }
 
-    /// Keys that were due before the advance expire in order too, and the instant never steps back.
+    /// Keys that were overdue before the advance also expire in deadline order.
     #[test]
     fn overdue_keys_expire_in_order() {
         let store = filled(8, 1_000, |n| 2_000 + n * 7919 % 100);
@@ -410,6 +411,6 @@ mod tests {
             assert!(calls < 100_000, "each call does some of the work");
         }
         assert_eq!(turn.stats.expired, 667);
-        assert!(calls > 600, "and no more than it may");
+        assert!(calls > 600, "each call stays within its budget of one step");
     }
 }

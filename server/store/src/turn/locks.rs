@@ -1,24 +1,18 @@
 //! The locks of a turn.
 //!
-//! Ground rules:
-//!
 //! - A command's row names its keys. The turn locks their shards in ascending order, all before the
 //!   command runs, so commands on several keys are atomic and cannot deadlock. Out of order a turn
-//!   may only *try* a lock.
-//! - The locks are kept for the following commands, until a command needs a shard that is not held,
-//!   or until the turn is released. After a command on the whole keyspace they are released at
-//!   once.
+//!   may only *try* a lock. It keeps the locks until a command needs another shard, until a command
+//!   on the whole keyspace has ended, or until the turn is released.
 //! - A transaction *pins* the shards that all of its commands need: until it ends, no shard is
 //!   locked or unlocked.
 //! - The turn of a script *grows*: it pins further shards when its commands need them, in any
 //!   order. Only one turn may grow at a time. While it waits for a shard, another turn that holds
 //!   that shard and waits for further shards releases all of its shards.
-//! - No thread waits for anything but shards while it holds a shard's lock.
-//!
-//! While there are rules of NOTIFY, a turn that holds any shard also holds the *target shards*: the
-//! shards of the rules' streams. `Turn::acquire` is the only function that adds locks, and it
-//! ensures this. Rules change only while every shard is locked, so they cannot change while a turn
-//! holds a shard.
+//! - A thread that holds a shard's lock waits only for further locks, and not for input, a disk or
+//!   another thread. The server's MIGRATE in a transaction or script is the exception.
+//! - A turn that holds any shard also holds the *target shards*: the shards of the streams that the
+//!   rules of NOTIFY name. `Turn::acquire`, the only function that adds locks, ensures this.
 
 use std::borrow::Cow;
 use std::sync::atomic::Ordering;
@@ -147,7 +141,8 @@ impl<'s> Turn<'s> {
 
     /// Adds these shards and the target shards to the held shards. Returns false if a shard was not
     /// free in time, or if a rule of NOTIFY was added meanwhile; the turn may then hold some of the
-    /// shards or none.
+    /// shards or none. Rules change only while every shard is locked, so they cannot change while
+    /// the turn holds a shard.
     #[inline]
     fn acquire(&mut self, shards: &[usize], patience: Patience) -> bool {
         let all = self.with_targets(shards);
@@ -217,9 +212,9 @@ impl<'s> Turn<'s> {
         self.held.insert(at, (number, shard));
     }
 
-    /// Releases the turn if it holds every shard of several, so that other threads wait only for
-    /// the command that needed the whole keyspace. Does nothing if the shards are pinned or if the
-    /// command waits.
+    /// Unlocks all shards if the turn holds all of several shards, so that other threads need not
+    /// wait for the following commands. Does nothing if the shards are pinned or if the command
+    /// waits.
     #[inline]
     pub fn release_whole(&mut self) {
         if self.held.len() > 1 && self.held.len() == self.store.shards() && self.wait.is_none() {
@@ -243,7 +238,7 @@ impl<'s> Turn<'s> {
     /// Locks `shards` in place of the held shards, or adds them to the held shards if the turn
     /// grows. The numbers must ascend.
     fn lock(&mut self, shards: &[usize]) {
-        debug_assert!(self.may_lock, "the locks are held for long");
+        debug_assert!(self.may_lock, "the caller must not let this turn lock");
         debug_assert!(shards.is_sorted(), "shards are locked in ascending order");
         if self.grows {
             while !self.acquire(shards, Patience::Unlimited) {}

@@ -5,14 +5,14 @@
 //! [`Turn::stream_due`] removes old entries in batches. The end of a lease changes no data: the key
 //! becomes ready, and waiting readers run their command again. An entry whose deliveries are
 //! exhausted moves to the group's dead-letter stream, which may be in another shard.
-//! [`Turn::move_dead_letters`] moves such entries after the expiry step: it locks both shards in
-//! ascending order, as a command on two keys does, and checks again which entries are due. If it
-//! cannot lock, because a transaction has pinned its shards, the timer fires again a millisecond
-//! later.
+//! [`Turn::move_dead_letters`] moves such entries after the expiry step: it locks both shards and
+//! checks again which entries are due. If it cannot lock, because a transaction has pinned its
+//! shards, the timer fires again a millisecond later.
 //!
 //! A command that looks up a stream with old entries removes them first ([`Turn::settle_stream`]);
-//! in a frozen turn it only hides them. So no command sees an entry that has reached its maximum
-//! age. The effects are commands of Redis: XTRIM MINID, and XADD and XACK between MULTI and EXEC.
+//! in a [frozen](Turn::frozen) turn it only hides them. So no command sees an entry that has
+//! reached its maximum age. The effects are commands of Redis: XTRIM MINID, and XADD and XACK
+//! between MULTI and EXEC.
 
 use super::Turn;
 use super::expiry::Name;
@@ -147,8 +147,8 @@ impl Turn<'_> {
         removed
     }
 
-    /// Stores in the groups of a stream after which idle times the waiting readers claim entries
-    /// (XREADGROUP with CLAIM).
+    /// Stores the idle times after which waiting readers claim entries (XREADGROUP with CLAIM) in
+    /// the groups of a stream.
     pub(super) fn renew_claims(&mut self, number: usize, db: usize, key: &[u8]) {
         let now = self.now;
         let shard = self.shard_mut(number);
@@ -168,9 +168,9 @@ impl Turn<'_> {
         }
     }
 
-    /// Moves the entries and jobs that are due for dead-letter streams and other queues, up to
-    /// [`DEAD_LETTERS`] of each group. Returns false if there was nothing to do or if shards are
-    /// pinned. Locks the shards of both keys.
+    /// Moves entries to dead-letter streams, and dead jobs to other queues, up to [`DEAD_LETTERS`]
+    /// entries of each group. Returns false if there was nothing to do or if shards are pinned.
+    /// Locks the shards of both keys.
     pub(super) fn move_dead_letters(&mut self) -> bool {
         if self.dead_letters.is_empty() || self.pinned {
             // While shards are pinned no other shard can be locked. The timer fires again.

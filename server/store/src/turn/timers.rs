@@ -23,8 +23,8 @@ use crate::value::content::Facts;
 use crate::value::timer::{Plan, Timer};
 use crate::value::{Kind, Value};
 
-/// The latest deadline of a timer. The commands in the log have signed numbers, which must be
-/// parsed again.
+/// The latest deadline of a timer in Unix ms: the commands in the log hold it as a signed 64-bit
+/// number.
 const LAST_MS: u64 = i64::MAX as u64;
 
 /// A timer that is due.

@@ -218,7 +218,10 @@ mod tests {
         }
         w.fixture.run("SET k v PX 10");
         w.fixture.advance(10);
-        assert!(w.changes("k", &["GET k", "SET k v"]), "set after it went");
+        assert!(
+            w.changes("k", &["GET k", "SET k v"]),
+            "set after its expiry"
+        );
     }
 
     #[test]
@@ -254,8 +257,14 @@ mod tests {
         w.fixture.run("PEXPIRE k 10");
         w.fixture.db = 0;
         w.fixture.advance(10);
-        assert!(!w.changes("k", &["SWAPDB 0 1"]), "what comes is due");
-        assert!(!w.changes("k", &["SWAPDB 0 1"]), "what goes was due");
+        assert!(
+            !w.changes("k", &["SWAPDB 0 1"]),
+            "the key that comes is due"
+        );
+        assert!(
+            !w.changes("k", &["SWAPDB 0 1"]),
+            "the key that goes was due"
+        );
     }
 
     #[test]

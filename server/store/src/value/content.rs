@@ -1,16 +1,17 @@
 //! [`Content`]: the operations that every type of value offers to the keyspace, to snapshots and to
 //! commands for keys of any type.
 //!
-//! Each type implements `Content` in its own folder, and `value/mod.rs` has the only match over all
-//! types. The default methods suit a type that has one element, no timer, and a value that a
-//! snapshot writes in one step.
+//! Each type implements `Content` in its own file or folder, and `value/mod.rs` has the only match
+//! over all types. The default methods suit a type that has one element, no timer, and a value that
+//! a snapshot writes in one step.
 //!
-//! A snapshot *walks* through a large value in steps, while commands change the value. A walk
-//! begins when a snapshot reaches the value, or before the first change of a value that the
-//! snapshot has not reached. During the walk, the collection copies an element, a piece of a list
-//! or a block of a stream, before it changes or is removed ([`Keyed`](super::keyed::Keyed),
-//! `list/content.rs`, `stream/content.rs`). So the snapshot gets the value as it was when the walk
-//! began. During a walk, the value does not convert to another encoding.
+//! A snapshot writes a large value in steps (a *walk*), while commands change the value. The walk
+//! begins when the snapshot reaches the value, or just before the first change of a value that the
+//! snapshot has not reached. During the walk, the value copies each unwritten element (of a list:
+//! piece; of a stream: block) before that element changes or is removed
+//! ([`Keyed`](super::keyed::Keyed), `list/content.rs`, `stream/content.rs`). So the snapshot gets
+//! the value as it was when the walk began. During a walk, the value does not convert to another
+//! encoding.
 
 use punctual_rdb::{Encoder, Failure, Kind, Source};
 use punctual_resp::Args;
@@ -45,13 +46,13 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Number of the types that Redis does not have; in Redis, the number of a module's type.
+    /// Number of all types that Redis does not have: Redis's number for the types of modules.
     pub(super) const MODULE: u32 = 5;
 
     /// Mark of a type whose keys stay when they have no elements.
     pub(crate) const STAYS_EMPTY: u8 = 1;
-    /// Mark of a type whose values do something by themselves at a deadline. Such a value is not
-    /// evicted, and must not exist under two keys or on two servers.
+    /// Mark of a type whose values act at a deadline: timers and queues of jobs. Such a value is
+    /// not evicted, and must not exist under two keys or on two servers.
     pub(crate) const ACTS: u8 = 2;
     /// Mark of a type that blocking commands can wait for.
     pub(crate) const AWAITED: u8 = 4;
@@ -133,8 +134,8 @@ pub trait Content {
         None
     }
 
-    /// Returns the number of the value's own timer and the value's next deadline. Returns `None` if
-    /// the timer needs no change.
+    /// Returns the number of the value's own timer in its database, and the deadline that this
+    /// timer must get (`None`: no deadline). Returns `None` if the timer needs no change.
     #[inline]
     fn timeline(&mut self) -> Option<(Option<u32>, Option<u64>)> {
         let deadlines = self.deadlines()?;
@@ -183,7 +184,7 @@ pub trait Content {
     /// Begins a walk through a [large](Self::is_large) value: appends the value's start to `out`.
     /// O(elements / 64), for a stream O(pending entries).
     fn begin_walk(&mut self, _: &mut Encoder, _: &mut Vec<u8>) {
-        debug_assert!(false, "one piece is never large");
+        debug_assert!(false, "only large values are walked");
     }
 
     /// Continues the walk: appends elements until `out` has `full` bytes. `kind` is the kind that

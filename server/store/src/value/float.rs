@@ -67,8 +67,9 @@ impl Float {
         Self(-X87DoubleExtended::largest())
     }
 
-    /// Converts seconds to milliseconds, rounded by the format and then up to an integer. Returns
-    /// `None` if the result is too large for an `i64`, and `i64::MIN` if it is too small.
+    /// Converts seconds to milliseconds: the product rounds to the nearest x87 number, then up to
+    /// an integer. Returns `None` if the result is too large for an `i64`, and `i64::MIN` if it is
+    /// too small.
     pub fn to_millis(self) -> Option<i64> {
         let thousand = X87DoubleExtended::from_i128(1000).value;
         let product = (self.0 * thousand)

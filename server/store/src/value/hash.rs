@@ -92,7 +92,7 @@ impl Hash {
     }
 
     /// Creates a hash of these fields; the last value of a duplicate name wins. O(bytes), and
-    /// O(fields²) comparisons of lengths while the hash is packed.
+    /// O(fields²) comparisons of name lengths if the hash is packed.
     pub(crate) fn of_pairs<'a>(
         pairs: impl ExactSizeIterator<Item = (&'a [u8], &'a [u8])> + Clone,
         limits: &Limits,
@@ -228,8 +228,8 @@ impl Hash {
         packed.chain(table.flat_map(|t| t.fields().map(|(_, field)| t.entry(field))))
     }
 
-    /// Converts a packed block to a table. Returns the table. If `small` is false, the table is no
-    /// longer [`small`](Table).
+    /// Converts a packed block to a table. Returns the table. If `small` is false, clears the
+    /// table's field [`small`](Table).
     fn make_table(&mut self, small: bool) -> &mut Table {
         if let Self::Packed(packed) = self {
             let mut table = Table::of_packed(packed).unwrap_or_default();

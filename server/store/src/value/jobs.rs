@@ -9,7 +9,7 @@
 //! - *The record and the current time determine a job's state.* A waiting job becomes ready at its
 //!   due time. A lease that ends makes its job wait until [`Job::due_after`]. These changes are not
 //!   logged: a replica and a replay hold the same records, and compute the same states. The primary
-//!   decides and logs removals (expiry, the end of KEEP and UNIQUE) and dead jobs.
+//!   logs each job that is removed by time or becomes dead.
 //! - Each lease has a new token, so the token of a lease that has ended matches no job.
 //! - IDs and tokens come from one sequence, which is at least the time in Unix µs, so a queue that
 //!   is deleted and created again does not repeat them.
@@ -32,8 +32,8 @@ use job::{NUMBER_MAX, TIME_BITS};
 /// An ID that the server has generated.
 pub type Id = SmallVec<[u8; 40]>;
 
-/// A reference to a job: its [`sort_key`], then the job's `order` in the upper and its index in the
-/// lower 32 bits.
+/// A reference to a job: a number that sorts the jobs of a set ([`sort_key`], or the expiry time),
+/// then the job's `order` in the upper and its index in the lower 32 bits.
 type Reference = (u64, u64);
 /// Estimated bytes of a reference in its set, including its share of empty places in nodes.
 const REFERENCE_BYTES: usize = 28;
@@ -205,7 +205,7 @@ impl Jobs {
     }
 
     /// Returns the jobs in a state at `now`, in the order of the state's set, from position `from`
-    /// on. O(log jobs), then O(1) each.
+    /// on. Ready jobs that [`Jobs::step`] has not yet moved come last. O(log jobs), then O(1) each.
     pub fn list(&self, set: Set, now: Now, from: usize) -> impl Iterator<Item = &Job> {
         let (due, len) = (self.due(now), self.sets[set as usize].len());
         let (moved, late) = match set {
@@ -219,7 +219,8 @@ impl Jobs {
         entries.map(|entry| self.get(index_of(entry)))
     }
 
-    /// Returns the earliest due time of the jobs in [`Set::Ready`]. O(priorities · log jobs).
+    /// Returns the earliest due time of the jobs in [`Set::Ready`]. O(log jobs) for each priority
+    /// in use.
     pub fn oldest_ready(&self) -> Option<u64> {
         let ready = &self.sets[Set::Ready as usize];
         let (mut oldest, mut from) = (None, Some(0));

@@ -24,7 +24,7 @@ use crate::unwritten::Unwritten;
 
 /// Maximum number of elements without a table.
 const FEW: usize = 16;
-/// Maximum number of places, including free places, that one step of a walk visits.
+/// Maximum number of page slots, used or free, that one step of a walk visits.
 const STEP_PLACES: usize = 4_096;
 
 /// Minimum number of elements for loading cache lines ahead: smaller collections stay in the CPU's
@@ -40,7 +40,7 @@ pub(crate) const WARM_NAMES_MAX: usize = 1_024;
 /// global because a value has no reference to its store.
 static HASHER: OnceLock<RandomState> = OnceLock::new();
 
-/// Sets the hash keys of collections; does nothing if they are set. Each store calls this function
+/// Sets the hash keys of collections, unless they are set already. Each store calls this function
 /// before it creates values.
 pub(crate) fn set_hash_keys(hasher: RandomState) {
     let _ = HASHER.set(hasher);
@@ -223,7 +223,8 @@ impl<E: Element> Keyed<E> {
     }
 
     /// Adds an element whose name is not present. Returns its index, which stays the same until the
-    /// element is removed. O(1) amortised, at most O(`PART_MAX`) when the hash table grows.
+    /// element is removed. O(1) amortised; when the hash table grows, at most the work of splitting
+    /// one part.
     pub fn insert(&mut self, hash: Hash, element: E) -> u32 {
         debug_assert_eq!(element.hash(), hash.place);
         let id = self.elements.insert(element);

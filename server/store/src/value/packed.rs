@@ -1,9 +1,9 @@
 //! The compact form of small collections: one block of exact size that holds all elements as
 //! listpack entries.
 //!
-//! A snapshot copies the entries of hashes and sorted sets. A lookup walks the entries. For a few
-//! hundred short entries, this is faster than a table, and takes a fraction of the memory.
-//! Positions are byte offsets into [`Packed::entries`]; a change moves all later entries.
+//! A snapshot copies the entries of hashes and sorted sets. A lookup compares entry after entry.
+//! For a few hundred short entries, this is faster than a table, and takes a fraction of the
+//! memory. Positions are byte offsets into [`Packed::entries`]; a change moves all later entries.
 
 use std::fmt;
 use std::ops::Range;

@@ -8,9 +8,10 @@
 //! approximate trim removes whole blocks and so shows where they end. A deleted entry is only
 //! marked in its block; a block with only deleted entries is removed. An empty stream's key stays.
 //!
-//! `group` has the groups and their pending entries by ID, `timeline` has the pending entries by
-//! time, for leases. `retention` has the age limit of entries. The database arms the timer of a
-//! stream with a retention, a lease or an idempotent producer (`keyspace/db/timelines.rs`).
+//! `group` has the groups and their pending entries by ID. `timeline` has the pending entries by
+//! time: a group may have a *lease*, after which another consumer gets an entry that was not
+//! acknowledged. `retention` has the age limit of entries. The database arms the timer of a stream
+//! with a retention, a lease or an idempotent producer (`keyspace/db/timelines.rs`).
 
 mod content;
 mod group;

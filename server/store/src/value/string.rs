@@ -23,7 +23,7 @@ const INT_TEXT_MAX: usize = 20;
 /// A string value, in 20 bytes.
 ///
 /// The canonical text of an `i64` is stored as `Int`. As in Redis, a string that was changed in
-/// place (APPEND, SETRANGE: `Grown`) and a sum of floats ([`Str::plain`]) stay texts.
+/// place (APPEND, SETRANGE: `Grown`) and the result of INCRBYFLOAT ([`Str::plain`]) stay texts.
 #[derive(Clone, Debug)]
 pub enum Str {
     /// A 64-bit integer.

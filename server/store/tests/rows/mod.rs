@@ -202,7 +202,7 @@ impl World {
     }
 
     fn restore(&mut self, db: usize, key: &[u8]) {
-        // DUMP may refuse a timer or a queue of jobs.
+        // DUMP replies null if the key does not exist.
         let Some(Value::Bulk(payload)) = self.ask_named(db, &[b"dump", key]) else {
             return;
         };

@@ -205,8 +205,8 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Returns a time near `base_ms`, in milliseconds or seconds; seldom a time at an end of the
-    /// range.
+    /// Returns a time near `base_ms`, in milliseconds or seconds, or sometimes an entry of
+    /// [`NUMBERS`].
     fn time(&mut self, base_ms: i64, milliseconds: bool) -> Vec<u8> {
         if self.one_in(8) {
             return NUMBERS[self.below(NUMBERS.len())].into();

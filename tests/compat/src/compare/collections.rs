@@ -176,8 +176,8 @@ pub(super) fn same_encoding(a: &[u8], b: &[u8]) -> bool {
     a == b || (a == b"listpack" && others.contains(&b))
 }
 
-/// Compares replies about consumer groups. Times of deliveries and idle times may differ by some
-/// seconds. Such times differ by less or by much more: an entry is delivered at the time of its
+/// Compares replies about consumer groups. Times of deliveries and idle times may differ by
+/// `BY_MS`. A wrong time differs by much more: entries are delivered either at the time of their
 /// command, or at a TIME in 1970.
 pub(super) fn same_deliveries(a: &Value, b: &Value) -> bool {
     const BY_MS: u64 = 20_000;

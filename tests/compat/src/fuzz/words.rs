@@ -174,7 +174,7 @@ fn string(draw: &mut Draw, group: &str, name: &str) -> Vec<u8> {
         "library-name" => "l0 l1",
         "function-code" => return marked(draw, "library"),
         "script" => return b"return redis.call('GET', KEYS[1])".to_vec(),
-        // The first is the digest of the script "return 1".
+        // The first word is the digest of the script "return 1".
         "sha1" => "e0e1f9fabfc9d4800c877a703b823ac0578ff831 0",
         "encoding" => "u8 i5 u63 i64 u64 u0",
         "section" => "all everything keyspace stats commandstats x",

@@ -28,7 +28,7 @@ pub struct Scene {
 pub enum Move {
     /// Runs commands that do not block.
     Run(usize, Vec<Command>),
-    /// Runs a command that may block, and a PING after it.
+    /// Sends a command that may block, and a PING after it.
     Block(usize, Command),
     /// Reads the replies of the blocking command and of the PING: the client was served, or its
     /// timeout has expired.
@@ -86,9 +86,9 @@ impl SceneKind {
 
 /// Returns a scene in which several clients block on lists or sorted sets, and others push and pop.
 ///
-/// 7.0 serves a client that blocks on several keys from the key that was filled first. 7.2 serves
-/// it from the first non-empty key, or replies with an error if that key has another type. So
-/// either each client blocks on one key, or only one key is filled at a time.
+/// Redis 7.0 serves a client that blocks on several keys from the key that was filled first. 7.2
+/// serves it from the first non-empty key, or replies with an error if that key has another type.
+/// So either each client blocks on one key, or only one key is filled at a time.
 pub(super) fn queue(draw: &mut Draw) -> Scene {
     let single = draw.chance(60);
     let waiters = draw.count(1..=4);

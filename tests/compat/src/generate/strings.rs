@@ -71,7 +71,8 @@ fn set(draw: &mut Draw, steps: &mut Vec<Step>) {
     }
     steps.push(command.into());
     if absolute {
-        // An access removes a key whose deadline is in the past: before that, servers may count it.
+        // If the deadline is in the past, this access removes the key. Until then, some commands
+        // count it on one server and not on the other.
         steps.push(Command::new("EXISTS").arg(&key).into());
     }
 }

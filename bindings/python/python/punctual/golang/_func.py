@@ -57,9 +57,9 @@ class _Calls:
                 return
 
     def is_failing(self) -> bool:
-        """Return whether the error was not recovered, and drop it.
+        """Return whether an error is left that no deferred call recovered, and forget it.
 
-        Its traceback references this object, and so the cycle ends.
+        The error's traceback references this object: forgetting the error breaks the cycle.
         """
         error, self.error = self.error, None
         return error is not None
@@ -103,7 +103,7 @@ def _with_calls(f: Any) -> Any:
             calls.unwind()
             if calls.is_failing():
                 raise
-        # After the handler, so that the context of later exceptions is not the recovered one.
+        # Outside `except`, so that the recovered error is not the `__context__` of later errors.
         while calls.deferred:
             calls.unwind()
         return result
@@ -127,8 +127,8 @@ def defer(f: Callable[[], object]) -> None:
 def recover() -> Any:
     """End a panic, or another exception, of the function that deferred the calling function.
 
-    Returns the argument of the panic, or the exception. Returns None if there is none, or if a
-    deferred call does not call `recover` directly.
+    Returns the argument of the panic, or the exception. Returns None if the function is not ending
+    with an exception, or if `recover` is not called directly by a deferred call.
     """
     above = sys._getframe(1).f_back
     if above is not None and above.f_code is _CALL:

@@ -72,7 +72,7 @@ class RWMutex:
         self._state = Mutex()
         self._writing = False
         self._readers = 0
-        # Each waiting thread has a channel of one item, which the thread that lets it in sends.
+        # One channel per waiting thread. The thread that admits it sends an item into the channel.
         self._waiting_writers: deque[chan[None]] = deque()
         self._waiting_readers: deque[chan[None]] = deque()
 

@@ -36,7 +36,7 @@ canceled: Exception = RuntimeError("context canceled")
 deadlineExceeded: Exception = TimeoutError("deadline exceeded")  # noqa: N816 - pygolang's name
 """`Context.err()` of a context whose deadline has passed."""
 
-# Guards the parts of all contexts that change. Nothing waits while it is locked.
+# Guards `_err`, `_children` and `_timer` of all contexts. No thread blocks while it holds this lock.
 _tree = Mutex()
 
 

@@ -146,8 +146,8 @@ impl Heap {
         })
     }
 
-    /// Returns true if `a` comes before `b`: if its priority precedes, or if the priorities are
-    /// equal and `a` has the smaller order. Takes one comparison.
+    /// Returns true if `a` comes before `b`: if its priority comes first, or if the priorities are
+    /// equal and `a` has the smaller sequence number. Takes one comparison of priorities.
     #[inline]
     fn is_before(
         &self,

@@ -7,7 +7,7 @@ __all__ = ["PyContext"]
 
 
 def _next_below(context: PyContext, top: PyContext) -> "set[PyContext]":
-    """Returns the contexts directly below `top` that `context` is derived from, or is."""
+    """Returns the children of `top` among `context` and its ancestors."""
     found = {context} if top in context._parents else set()
     return found.union(*(_next_below(parent, top) for parent in context._parents))
 

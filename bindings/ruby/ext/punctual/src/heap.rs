@@ -257,7 +257,7 @@ impl Heap {
     }
 
     pub(crate) fn clear(&mut self) {
-        // A queue that was full is often filled again, so its memory is kept until the next time.
+        // A queue that was more than a quarter full is often filled again, so it keeps its memory.
         let keep = if self.len() < self.keys.capacity() / 4 {
             KEEP
         } else {

@@ -45,7 +45,8 @@ module Punctual
       object.place = -(@new_objects << object).size
     end
 
-    # Removes the object at a place: O(1) for a new one and on average, O(log n) at worst.
+    # Removes the object at a place. O(1) for a new object; in the heap O(1) on average, O(log n) at
+    # worst.
     #
     # @return [Boolean] true
     def remove(place)

@@ -138,7 +138,7 @@ impl<J: Send + 'static> Workers<J> {
     /// workers; the default is 100 µs for any number.
     ///
     /// If jobs contend for a resource that only one job can have at a time, such as an
-    /// interpreter's lock, workers look stuck while they wait for it. Then let the time grow with
+    /// interpreter's lock, workers look stuck while they wait. Then let the time grow with
     /// the number of workers, or the pool grows without need.
     ///
     /// ```

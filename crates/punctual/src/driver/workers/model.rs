@@ -74,7 +74,7 @@ fn two_workers_do_each_job_once() {
 }
 
 #[test]
-fn taking_back_a_hand_neither_loses_nor_repeats_jobs() {
+fn taking_back_a_local_queue_neither_loses_nor_repeats_jobs() {
     check(|| {
         let pool = Arc::new(Pool::new(1, IDLE_LIMIT));
         let done = Arc::new(AtomicUsize::new(0));

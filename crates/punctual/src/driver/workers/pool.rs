@@ -25,7 +25,7 @@ pub(super) struct Pool<J> {
 
 struct State<J> {
     queue: VecDeque<J>,
-    /// Workers that wait for a wake-up. The last one has become idle last.
+    /// Workers that wait for a wake-up. The worker that became idle last is at the end.
     idle: Vec<Arc<Worker<J>>>,
     /// Workers that may have jobs in their local queues.
     with_local_jobs: Vec<Arc<Worker<J>>>,
@@ -44,7 +44,7 @@ struct State<J> {
 /// A worker's local queue, and the condition variable that wakes it.
 pub(super) struct Worker<J> {
     local: Mutex<LocalQueue<J>>,
-    /// Waits with the pool's lock.
+    /// The worker waits on this condition variable with the pool's lock.
     wakeup: Condvar,
 }
 

@@ -144,7 +144,7 @@ fn a_stall_adds_one_worker_and_progress_none() {
 }
 
 #[test]
-fn a_worker_that_waits_for_a_lock_counts_as_coming() {
+fn a_worker_that_waits_for_a_lock_counts_as_starting() {
     let lock = Arc::new(std::sync::Mutex::new(()));
     let held = lock.lock().unwrap();
     let (sender, receiver) = channel();
@@ -171,15 +171,15 @@ fn a_worker_that_waits_for_a_lock_counts_as_coming() {
 }
 
 #[test]
-fn the_stall_time_may_grow_with_the_number() {
+fn the_stall_time_may_grow_with_the_number_of_workers() {
     let (begun_sender, begun) = channel();
     let mut workers = workers(1).with_stall(|workers| STALL * workers as u32);
     let (jobs, _release): (Vec<_>, Vec<_>) = (0..3).map(|n| blocking(&begun_sender, n)).unzip();
     let mut now = Instant::now();
     workers.run_at(&mut { jobs }, || now);
-    for (number, looks) in [(1, 2), (2, 4)] {
+    for (number, checks) in [(1, 2), (2, 4)] {
         assert_eq!(begun.recv(), Ok(number - 1));
-        for _ in 0..looks {
+        for _ in 0..checks {
             assert_eq!(workers.count(), number);
             now += STALL;
             workers.run_at(&mut Vec::new(), || now);
@@ -190,7 +190,7 @@ fn the_stall_time_may_grow_with_the_number() {
 }
 
 #[test]
-fn jobs_in_a_stuck_workers_hand_are_taken_back() {
+fn jobs_in_a_stuck_workers_local_queue_are_taken_back() {
     let (begun_sender, begun) = channel();
     let mut workers = workers(1);
     let (first, release) = blocking(&begun_sender, 0);
@@ -229,7 +229,7 @@ fn an_idle_worker_is_called_before_another_is_started() {
 }
 
 #[test]
-fn idle_workers_leave() {
+fn idle_workers_end() {
     let mut workers: Workers<Job> = Workers::of_pool(Pool::new(2, Duration::ZERO), |jobs| {
         for job in jobs {
             job();

@@ -190,11 +190,11 @@ proptest! {
             woken |= task.woken() > 0;
             if waits {
                 let ready = model.first_key_value().is_none_or(|(at, _)| at.0 <= now);
-                prop_assert!(woken || !ready, "it would wait for ever");
+                prop_assert!(woken || !ready, "the waiting task is not woken");
             }
             if found_empty {
                 let ready = model.first_key_value().is_some_and(|(at, _)| at.0 <= now);
-                prop_assert!(woken || !ready, "it never hears of what was inserted");
+                prop_assert!(woken || !ready, "a task that found the queue empty is not woken");
             }
             prop_assert!(armed() <= 1);
             prop_assert_eq!(queue.len(), model.len());

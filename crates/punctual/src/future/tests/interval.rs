@@ -86,7 +86,7 @@ fn an_interval_restarts_when_it_is_reset() {
     assert!(task.poll(&mut ticks.tick()).is_pending());
     ticks.reset_after(3 * MS);
     time.advance(3 * MS);
-    assert_eq!(task.woken(), 1, "the task that waited hears of it");
+    assert_eq!(task.woken(), 1, "the waiting task is woken");
     assert_eq!(task.poll(&mut ticks.tick()), Poll::Ready(start + 3 * MS));
     assert_eq!(ticks.deadline(), start + 13 * MS);
     ticks.reset_at(start + 100 * MS);

@@ -15,11 +15,11 @@ pub trait Entry {
     fn set_sequence(&mut self, sequence: NonZeroU32);
 }
 
-/// An entry whose comparisons cannot fail.
+/// An entry whose comparisons cannot fail, unlike the entries of the bindings' heaps (`placed`).
 ///
-/// To sift an entry that is `Copy`, the heap holds a copy of it and shifts other entries into the
-/// gap, with one assignment per level. Safe code cannot leave a gap of entries that are not `Copy`;
-/// such an entry swaps places with the other entry on each level.
+/// To sift an entry that is `Copy`, the heap holds a copy of the entry and shifts other entries
+/// into the gap, with one assignment per level. Safe code cannot leave a gap among entries that are
+/// not `Copy`; such an entry swaps places with the other entry on each level.
 pub trait Sifted: Entry + Ord + Sized {
     /// A copy of the entry that is being sifted, or `()` if the entry stays in the slice.
     type Held;

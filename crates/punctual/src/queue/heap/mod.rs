@@ -19,8 +19,8 @@ use tracked::TrackedHeap;
 /// A heap of timers with `D` children per timer, 2 to 16. Arming, cancelling, re-arming and popping
 /// take O(log n); finding the next deadline takes O(1).
 ///
-/// A timer takes 24 bytes plus its value, padded to 8 bytes. The heap frees its memory when it
-/// becomes empty.
+/// A timer takes 24 bytes plus its value, padded to 8 bytes. A heap that becomes empty keeps memory
+/// for at most 1,024 timers.
 ///
 /// `Heap::new()` has 4 children per timer, which is best for most uses;
 /// [`with_arity`](Self::with_arity) makes other heaps.
@@ -185,7 +185,7 @@ impl<T, const D: usize> Heap<T, D> {
         self.next_wakeup()
     }
 
-    /// Frees memory that no armed timer needs. O(n).
+    /// Frees unused memory, except gaps between records and room for 1,024 timers. O(n).
     pub fn shrink_to_fit(&mut self) {
         self.heap.shrink_to_fit();
     }

@@ -1,8 +1,8 @@
 //! Moves the entries of the bindings' heaps, whose comparisons run code that may fail.
 //!
-//! The engine's own heaps compare entries while they move them. Here an operation has two steps: it
-//! finds the place of an entry, which compares entries and changes nothing, and then moves the
-//! entry there, which compares nothing and cannot fail.
+//! The engine's own heaps compare entries while they move them. Here an operation has two steps.
+//! The first step finds the new place of an entry: it compares entries and changes nothing. The
+//! second step moves the entry there: it compares nothing and cannot fail.
 
 pub use super::entry::Entry;
 pub use super::tracked::TrackedHeap;
@@ -13,9 +13,9 @@ use alloc::vec::Vec;
 use core::mem::{replace, take};
 use core::num::NonZeroU32;
 
-/// Returns the place for an entry that is put at `at`, above or below it, among the first `len`
-/// entries of a heap with `arity` children per entry. `is_before(a, b)` returns whether the entry
-/// at `a` precedes the entry at `b`; `None` for `a` stands for the entry to be placed. O(log n).
+/// Returns the place to which the entry at `at` must move, up or down, in a heap of `len` entries
+/// with `arity` children per entry. `is_before(a, b)` returns whether the entry at `a` precedes the
+/// entry at `b`; if `a` is `None`, it stands for the entry that moves. O(log n).
 ///
 /// On the way down, the search follows the least children to the bottom and then goes back up. Most
 /// entries belong near the bottom, so this takes fewer comparisons than to compare the entry on
@@ -191,7 +191,7 @@ mod tests {
         #![proptest_config(crate::queue::model::random::cases(64))]
 
         #[test]
-        fn every_arity_makes_a_heap(keys in prop::collection::vec(any::<u8>(), 0..crate::queue::model::sized(200, 30))) {
+        fn heaps_of_several_arities_sort(keys in prop::collection::vec(any::<u8>(), 0..crate::queue::model::sized(200, 30))) {
             for arity in [2, 3, 4, 16, 128] {
                 sorts(arity, &keys);
             }

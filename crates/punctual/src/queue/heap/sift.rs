@@ -1,9 +1,9 @@
 //! Sifts the entries of all heaps of this crate. A heap is a slice in which no entry is greater
 //! than its `D` children.
 //!
-//! The children of the entry at `n` are contiguous from `D * n + 1`, so finding the least child
-//! reads one or two cache lines. The functions call `moved` with the new position of every entry
-//! that they move.
+//! The children of the entry at `n` are contiguous from `D * n + 1`: four children of 16 bytes span
+//! one or two cache lines. The functions call `moved` with the new position of every entry that
+//! they move.
 //!
 //! D-ary heaps: D. B. Johnson, "Priority queues with update and finding minimum spanning trees",
 //! Information Processing Letters 4 (1975). Heapify in O(n): R. W. Floyd, "Algorithm 245:
@@ -83,8 +83,7 @@ fn least_in_turn<E: Ord>(entries: &[E]) -> Option<Child<'_, E>> {
     entries.iter().zip(0..).reduce(lesser)
 }
 
-/// Sifts down the entry at `at`, which may be greater than its children. O(log n), with one
-/// assignment per level.
+/// Sifts down the entry at `at`, which may be greater than its children. O(log n).
 #[inline]
 pub(in crate::queue) fn sift_down<E: Sifted, const D: usize>(
     entries: &mut [E],
@@ -104,8 +103,7 @@ pub(in crate::queue) fn sift_down<E: Sifted, const D: usize>(
     moved(&entries[at], at);
 }
 
-/// Sifts up the entry at `at`, which may be less than its parent. O(log n), with one assignment per
-/// level.
+/// Sifts up the entry at `at`, which may be less than its parent. O(log n).
 #[inline]
 pub(in crate::queue) fn sift_up<E: Sifted, const D: usize>(
     entries: &mut [E],
@@ -145,7 +143,7 @@ pub(in crate::queue) fn heapify<E: Sifted, const D: usize>(entries: &mut [E]) {
     let Some(last) = entries.len().checked_sub(1) else {
         return;
     };
-    // The parent of the last entry is the last one with children.
+    // The parent of the last entry is the last entry with children.
     for at in (0..last.div_ceil(D)).rev() {
         sift_down::<E, D>(entries, at, |_, _| {});
     }
@@ -198,7 +196,7 @@ mod tests {
         #![proptest_config(crate::queue::model::random::cases(64))]
 
         #[test]
-        fn every_arity_makes_a_heap(keys in prop::collection::vec(any::<u8>(), 0..crate::queue::model::sized(200, 30))) {
+        fn heaps_of_several_arities_sort(keys in prop::collection::vec(any::<u8>(), 0..crate::queue::model::sized(200, 30))) {
             sorts::<2>(&keys);
             sorts::<3>(&keys);
             sorts::<4>(&keys);

@@ -11,7 +11,7 @@ impl<const D: usize> Subject for Heap<u64, D> {
     }
 }
 
-/// Runs the operations on heaps of every arity.
+/// Runs the operations on heaps of several arities.
 fn run_all(ops: &[Op]) {
     run::<2>(ops);
     run::<3>(ops);

@@ -1,7 +1,7 @@
 //! A heap that finds entries by handle: each timer's record holds the position of its entry.
 //!
-//! [`Heap`](super::Heap) uses it with deadlines, [`PriorityQueue`](crate::PriorityQueue) with
-//! priorities, and the Python package with Python objects as priorities (`placed`).
+//! [`Heap`](super::Heap) uses it with deadlines, and [`PriorityQueue`](crate::PriorityQueue) with
+//! priorities. The Python package uses it with Python objects as priorities, through `placed`.
 
 use super::entry::{Entry, Sifted};
 use super::sift::{Arity, sift, sift_down, sift_up};
@@ -40,8 +40,8 @@ impl<T> RecordBody for TimerRecord<T> {
     }
 }
 
-/// Returns a position counted from 1. A heap has as many entries as live records, so it fits in 32
-/// bits.
+/// Counts a position from 1. The result fits in 32 bits, because a heap has at most 2^32 - 1
+/// entries.
 #[inline]
 fn encode_place(place: usize) -> NonZeroU32 {
     NonZeroU32::MIN.saturating_add(place as u32)
@@ -161,7 +161,7 @@ impl<E: Entry, T, const D: usize> TrackedHeap<E, T, D> {
         }
     }
 
-    /// Makes the heap renumber its armings after `left` more.
+    /// Makes the heap renumber its armings after `left` more armings.
     #[cfg(test)]
     pub(in crate::queue) fn renumber_after(&mut self, left: u32) {
         self.arming_counter = ArmingCounter::with_remaining(left);
@@ -182,7 +182,7 @@ impl<E: Sifted, T, const D: usize> TrackedHeap<E, T, D> {
         key
     }
 
-    /// Adds k values. O(n), or O(k log n) if there are few new values.
+    /// Adds k values. O(n), or O(k log n) if k is at most a quarter of the old number of values.
     pub(in crate::queue) fn extend<I>(&mut self, values: impl IntoIterator<Item = (I, T)>)
     where
         I: FnOnce(NonZeroU32, u32) -> E,
@@ -205,7 +205,7 @@ impl<E: Sifted, T, const D: usize> TrackedHeap<E, T, D> {
         }
     }
 
-    /// Replaces a timer's entry and returns the old one. O(log n).
+    /// Replaces a timer's entry and returns the old entry. O(log n).
     #[inline]
     pub(in crate::queue) fn reset(
         &mut self,
@@ -255,8 +255,8 @@ impl<E: Sifted, T, const D: usize> TrackedHeap<E, T, D> {
         Some((timer.key(index), entry, timer.value))
     }
 
-    /// Removes the first timer and adds another one. O(log n), with half the work of doing one
-    /// after the other.
+    /// Removes the first timer and adds another timer. O(log n), with half the work of a pop and an
+    /// insertion.
     #[inline]
     pub(in crate::queue) fn pop_insert(
         &mut self,

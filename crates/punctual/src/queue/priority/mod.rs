@@ -102,7 +102,7 @@ impl<P: Ord> Sifted for Ranked<P> {
 /// [`TotalF64`]; use [`Reverse`](core::cmp::Reverse) to pop the greatest first.
 ///
 /// An entry takes its priority plus 8 bytes and its value plus 8 bytes, both padded: 32 bytes if
-/// both are 8 bytes long. The queue frees its memory when it becomes empty.
+/// both are 8 bytes long. A queue that becomes empty keeps memory for at most 1,024 entries.
 ///
 /// If a comparison of two priorities panics, the order is unspecified and entries may be lost.
 ///
@@ -383,7 +383,7 @@ impl<P: Ord, T, const D: usize> PriorityQueue<P, T, D> {
             .collect()
     }
 
-    /// Frees memory that the values do not need. O(n).
+    /// Frees unused memory, except gaps between records and room for 1,024 values. O(n).
     ///
     /// ```
     /// use punctual::PriorityQueue;

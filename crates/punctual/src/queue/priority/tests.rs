@@ -67,7 +67,7 @@ impl<P: Ord + Clone + std::fmt::Debug> Sorted<P> {
         self.last_value
     }
 
-    /// Returns the position of one of the values.
+    /// Returns the position of the value that `pick` selects, or `None` if there are no values.
     fn pick(&self, pick: u8) -> Option<usize> {
         let len = self.entries.len();
         (len > 0).then(|| usize::from(pick) % len)

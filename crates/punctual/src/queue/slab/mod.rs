@@ -9,8 +9,8 @@
 //! so the record is no larger than its body and its kept data. A wheel's record takes 32 bytes for
 //! an 8-byte value.
 //!
-//! A record that has used all generations is never used again, so a handle is never valid for
-//! another timer. One record is lost in four billion timers.
+//! A record that has used all generations, after four billion timers, is never used again. So a
+//! handle is never valid for another timer.
 //!
 //! The *tail* is the records from some index to the end: they are free, and not in the free list.
 //! When the free list is empty, it gets records from the start of the tail. When the last of many
@@ -188,8 +188,8 @@ impl<R: RecordBody> Slab<R> {
         }
     }
 
-    /// Moves the records of the tail before index `to` to the free list, with the kept data of new
-    /// records. Leaves out records that have used all generations.
+    /// Moves the records of the tail before index `to` to the free list, and resets their kept
+    /// data. Leaves out records that have used all generations.
     fn add_to_free_list(&mut self, to: usize) {
         for index in (self.tail..to).rev() {
             let record = &mut self.records[index];
@@ -357,8 +357,8 @@ impl<R: RecordBody> Slab<R> {
         self.tail > RECORDS_KEPT && !self.never_shrinks
     }
 
-    /// Moves all records of an empty slab to the tail. Their kept data becomes that of new records
-    /// when they are used again. O(1).
+    /// Moves all records of an empty slab to the tail. A record's kept data is reset when the
+    /// record is used again. O(1).
     pub(super) fn restart(&mut self) {
         debug_assert_eq!(self.live, 0);
         (self.tail, self.free_head) = (0, NONE);
@@ -392,8 +392,8 @@ impl<R: RecordBody> Slab<R> {
         self.has_memory_to_free()
     }
 
-    /// Frees the free records at the end of the array, and rebuilds the free list from the first
-    /// `limit` records, with the kept data of new records. O(records).
+    /// Frees the free records at the end of the array, but keeps [`RECORDS_KEPT`] records. Rebuilds
+    /// the free list from the first `limit` records, and resets their kept data. O(records).
     #[cold]
     pub(super) fn shrink_to_fit(&mut self, limit: usize) {
         let is_live = |record: &Record<R>| record.body().is_some();

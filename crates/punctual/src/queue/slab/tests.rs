@@ -29,7 +29,7 @@ fn insert(slab: &mut Slab<TestTimer>, value: u32) -> TimerKey {
 
 /// Moves all records to the tail if the slab is empty and large, as the wheel does. Returns true if
 /// it moved them.
-fn restarts(slab: &mut Slab<TestTimer>) -> bool {
+fn restart_if_empty(slab: &mut Slab<TestTimer>) -> bool {
     let restarts = slab.len() == 0 && slab.is_large();
     if restarts {
         slab.restart();
@@ -81,13 +81,13 @@ fn handles_stay_stale_after_their_records_were_freed() {
     assert!(keys.iter().all(|&key| slab.get(key).is_none()));
 }
 
-/// Number of records that takes several pieces to free.
+/// Number of records in tests that free several pieces.
 const MANY: u32 = 50_000;
 /// Maximum number of records in a piece that is freed at once.
 const PIECE: usize = FREE_STEP / Slab::<TestTimer>::RECORD;
 
-/// Frees the tail, and returns the number of records that each step freed.
-fn free_piece(slab: &mut Slab<TestTimer>) -> Vec<usize> {
+/// Frees the whole tail, and returns the number of records in each freed piece.
+fn free_tail(slab: &mut Slab<TestTimer>) -> Vec<usize> {
     let mut pieces = Vec::new();
     while slab.has_memory_to_free() {
         let before = slab.records();
@@ -108,11 +108,11 @@ fn many_records_are_freed_in_pieces() {
             let (left, records) = (MANY - n, slab.records());
             let key = keys[order(n) as usize];
             assert_eq!(slab.remove(key).map(|timer| timer.value), Some(order(n)));
-            assert_eq!(restarts(&mut slab), left == 1);
+            assert_eq!(restart_if_empty(&mut slab), left == 1);
             let freed = records - slab.records();
             assert!(freed <= PIECE, "{freed} records at once");
         }
-        let pieces = free_piece(&mut slab);
+        let pieces = free_tail(&mut slab);
         assert!(pieces.len() <= MANY as usize / PIECE);
         assert!(pieces.iter().all(|piece| (1..=PIECE).contains(piece)));
         assert_eq!(slab.memory(), RECORDS_KEPT * Slab::<TestTimer>::RECORD);
@@ -127,11 +127,11 @@ fn records_of_the_tail_are_reused() {
     for &key in &first {
         slab.remove(key);
     }
-    assert!(restarts(&mut slab));
+    assert!(restart_if_empty(&mut slab));
     // Half of the timers are inserted again: the slab then keeps only the records of this half.
     let again: Vec<_> = (0..MANY / 2).map(|n| insert(&mut slab, n)).collect();
     assert!(slab.records() > again.len() && slab.has_memory_to_free());
-    free_piece(&mut slab);
+    free_tail(&mut slab);
     assert!(slab.records() - again.len() < REFILL);
     for value in again.len() as u32..MANY {
         insert(&mut slab, value);
@@ -152,9 +152,9 @@ fn records_without_generations_are_not_freed() {
     for &key in &keys {
         slab.remove(key);
     }
-    assert!(slab.remove(worn).is_some() && restarts(&mut slab));
-    free_piece(&mut slab);
-    assert!(slab.records() > worn.index as usize && !restarts(&mut slab));
+    assert!(slab.remove(worn).is_some() && restart_if_empty(&mut slab));
+    free_tail(&mut slab);
+    assert!(slab.records() > worn.index as usize && !restart_if_empty(&mut slab));
     for value in 0..MANY {
         let key = insert(&mut slab, value);
         assert_ne!(key.index, worn.index);
@@ -172,7 +172,7 @@ enum Step {
     RemoveLast(u32),
     /// Keeps the timers whose value is a multiple of this number.
     KeepEvery(u32),
-    Tidy,
+    FreePiece,
     Shrink,
     Clear,
 }
@@ -186,7 +186,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => some.prop_map(Step::RemoveLast),
         2 => (2u32..3_000).prop_map(Step::KeepEvery),
         1 => (1..MANY).prop_map(Step::RemoveFirst),
-        3 => Just(Step::Tidy),
+        3 => Just(Step::FreePiece),
         1 => Just(Step::Shrink),
         1 => Just(Step::Clear),
     ]
@@ -214,7 +214,7 @@ proptest! {
                 Step::RemoveFirst(count) => live.drain(..live.len().min(count as usize)).collect(),
                 Step::RemoveLast(count) => live.split_off(live.len().saturating_sub(count as usize)),
                 Step::KeepEvery(one) => live.extract_if(.., |&mut (_, value)| value % one != 0).collect(),
-                Step::Tidy => {
+                Step::FreePiece => {
                     slab.free_piece();
                     Vec::new()
                 }
@@ -230,7 +230,7 @@ proptest! {
             };
             for (key, value) in left {
                 prop_assert_eq!(slab.remove(key).map(|timer| timer.value), Some(value));
-                restarts(&mut slab);
+                restart_if_empty(&mut slab);
                 gone.push(key);
             }
             prop_assert_eq!(slab.len(), live.len());
@@ -247,8 +247,8 @@ proptest! {
         for (key, _) in live {
             prop_assert!(slab.remove(key).is_some());
         }
-        restarts(&mut slab);
-        free_piece(&mut slab);
+        restart_if_empty(&mut slab);
+        free_tail(&mut slab);
         prop_assert!(slab.memory() <= RECORDS_KEPT * Slab::<TestTimer>::RECORD);
     }
 }

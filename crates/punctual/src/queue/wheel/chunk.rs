@@ -14,9 +14,9 @@ use core::mem::{replace, size_of, swap};
 /// No chunk: the end of a list, or an empty slot.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Number of entries in a chunk. A chunk of 20 entries takes 248 bytes, which is four cache lines
-/// that are prefetched together, 12.4 bytes per entry, and little waste in a slot with a single
-/// entry.
+/// Number of entries in a chunk. A chunk of 20 entries takes 248 bytes, which is 12.4 bytes per
+/// entry. Its four or five cache lines are prefetched together. A slot with a single entry wastes
+/// little.
 pub(super) const CHUNK: usize = 20;
 
 /// Number of chunks in a segment of the pool. A segment is slightly smaller than a page of 4 KiB.
@@ -151,8 +151,8 @@ impl Pool {
         &mut self.segments[id as usize / SEGMENT][id as usize % SEGMENT]
     }
 
-    /// Returns the chunks of a slot, in order. Prefetches the next chunk while the caller visits
-    /// one.
+    /// Returns the chunks of a slot, in order. Prefetches the next chunk while the caller visits a
+    /// chunk.
     #[inline]
     pub(super) fn chunks(&self, slot: Slot) -> impl Iterator<Item = &Chunk> {
         let mut id = slot.head;

@@ -1,12 +1,13 @@
-//! The cache of the earliest deadline. It has three fields:
+//! The cache of the earliest deadline. The [module](super) explains the terms. The cache has three
+//! fields:
 //!
 //! - `first` is an entry whose deadline is a lower bound of the deadlines of all live timers and of
-//!   the ticks of all spare entries, except the held entry's. If its timer still has that deadline,
-//!   it is the earliest of them.
+//!   the ticks of all spare entries, except the held entry's. If the timer of `first` still has
+//!   that deadline, it is the earliest timer.
 //! - `held` is an entry that is due before all others and is in no slot and not in the front, if
 //!   there is such an entry. So a timer that is armed as the earliest and cancelled soon is never
-//!   filed, and the next deadline is known when it is gone. The entry stays held when its timer is
-//!   cancelled or re-armed, so that the record's next timer can reuse it.
+//!   filed, and `first` still has the next deadline after the cancel. The entry stays held when its
+//!   timer is cancelled or re-armed, so that the record's next timer can reuse it.
 //! - `bound` is the earlier of the two deadlines. A call that finds nothing due reads only `bound`.
 
 use super::chunk::Entry;

@@ -7,7 +7,7 @@
 //!
 //! - The cache is the raw wheel's [`Earliest`]. Its entries have the generation of `Filed::FEW`.
 //!   [`note_early`](Wheel::note_early) updates it when a timer is armed for the cached tick or an
-//!   earlier one.
+//!   earlier tick.
 //! - When all [`FEW_MAX`] records are in use and another timer comes, the wheel files an entry for
 //!   each timer.
 //! - The wheel returns to this state when a call finds it empty, or when the last of more than a

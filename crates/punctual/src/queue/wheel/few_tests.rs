@@ -133,8 +133,9 @@ fn equal_deadlines_keep_their_order() {
     assert_eq!(values, first.into_iter().chain(24..34).collect::<Vec<_>>());
 }
 
-/// The cache of the earliest deadline names a record. Of two timers with this deadline, one is
-/// armed again for the same tick, by a reset or by a removal and an insertion, and so comes second.
+/// One of two timers with the earliest deadline is armed again for the same tick, by a reset or by
+/// a removal and an insertion. Then the other timer fires first, even if the cache has the index of
+/// the timer that was armed again.
 #[test]
 fn the_first_of_equal_deadlines_is_the_one_armed_first() {
     let mut wheel = Wheel::new();
@@ -188,15 +189,15 @@ fn the_memory_of_many_timers_is_freed_while_a_few_stay() {
         wheel.remove(key);
     });
     let last = wheel.insert(70_000, 0);
-    let mut looks = 0;
+    let mut polls = 0;
     while wheel.has_memory_to_free() {
         assert_eq!(wheel.pop_due(0), None);
-        looks += 1;
-        if looks % 100 == 0 {
+        polls += 1;
+        if polls % 100 == 0 {
             wheel.check();
         }
     }
-    assert!(looks < 1_000, "{looks} looks");
+    assert!(polls < 1_000, "{polls} polls");
     assert!(wheel.memory() < full / 20, "{} bytes", wheel.memory());
     assert!(wheel.is_few);
     assert_eq!(wheel.remove(last), Some(0));

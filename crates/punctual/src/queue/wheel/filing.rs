@@ -105,8 +105,8 @@ impl<T> Wheel<T> {
             self.note_early(deadline, index);
             return key;
         }
-        // Excludes the last tick. An entry for it is filed under the tick before, so the entries in
-        // its slot may be out of order.
+        // Excludes the last tick, `u64::MAX`: its entries are filed under the tick before, so the
+        // entries in that slot may be out of order.
         let is_covered = deadline > filed.tick() && deadline != u64::MAX;
         if is_covered || self.file_if_earlier(deadline, index, filed) {
             return key;
@@ -121,7 +121,7 @@ impl<T> Wheel<T> {
             self.file(deadline, index, filed);
         } else if deadline == u64::MAX - 1 {
             // The record's entry may have served a timer due at `u64::MAX`, and the raw wheel may
-            // have moved it to that tick.
+            // have moved the entry to that tick.
             self.file(deadline - 1, index, filed);
         } else {
             self.raw.mark_unordered(filed.tick());
@@ -136,8 +136,8 @@ impl<T> Wheel<T> {
         if self.arming_counter.must_renumber() {
             self.renumber();
         }
-        // Undecided timers were armed earlier, so their entries come first. This timer may be
-        // undecided too, and must be filed under its old deadline before that changes.
+        // Undecided timers were armed earlier, so their entries come first. This timer may also be
+        // undecided; then it must be filed before its deadline changes.
         self.file_undecided();
         if let Some((timer, filed)) = self.records.get_mut_with_kept(key) {
             timer.sequence = self.arming_counter.next();

@@ -185,7 +185,7 @@ impl Front {
         self.heap.push(Reverse(entry));
     }
 
-    /// Adds an entry to the unsorted run; call [`sort`](Self::sort) after the last one.
+    /// Adds an entry to the unsorted run; call [`sort`](Self::sort) after the last entry.
     #[inline]
     pub(super) fn push_unsorted(&mut self, entry: Ready) {
         self.run.push(entry);
@@ -274,7 +274,7 @@ impl Front {
         insertion_sort(&mut self.run[self.head..]);
     }
 
-    /// Frees memory when little of it is used.
+    /// Frees memory of the heap if less than an eighth of it is used.
     pub(super) fn trim(&mut self) {
         if self.heap.capacity() > 256 && self.heap.len() < self.heap.capacity() / 8 {
             self.heap.shrink_to(self.heap.len() * 2);

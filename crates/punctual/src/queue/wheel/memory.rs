@@ -1,4 +1,4 @@
-//! Frees the memory of a raw wheel. It frees much memory in pieces, so that no call takes long.
+//! Frees the memory of a raw wheel, in pieces, so that no call takes long.
 
 use super::chunk::{Pool, Slot};
 use super::level::Level;
@@ -36,7 +36,8 @@ impl RawWheel {
         self.has_memory_to_free = true;
     }
 
-    /// Frees memory when most of it is unused.
+    /// Packs the entries if most chunks are unused; otherwise frees a piece of the leftovers. Also
+    /// trims the front.
     #[inline]
     pub(super) fn trim(&mut self) {
         if self.pool.is_sparse() {

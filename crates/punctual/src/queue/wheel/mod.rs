@@ -64,8 +64,9 @@
 //!   the removal of the last of over a thousand timers. The 33rd timer ends it. The wheel has no
 //!   entries, and all timers are in the first 32 records.
 //! - **Undecided timer**. A new timer that may need an entry, and is due after `earliest.first`,
-//!   the cached lower bound of all deadlines. Any call that files or pops entries ends the state,
-//!   and so does the 32nd undecided timer. The timer stays due after `earliest.first`.
+//!   the cached lower bound of all deadlines. A pop, a search for the earliest deadline, a re-arm
+//!   that may need an entry, and the 32nd undecided timer end the state. The timer stays due after
+//!   `earliest.first`.
 //! - **Held entry**. An entry that is due before all others when it is filed. Another such entry, a
 //!   pop, or a search for the earliest deadline ends the state. The entry is in no slot and not in
 //!   the front; `earliest.first` is a lower bound of all other deadlines.
@@ -94,8 +95,7 @@
 //!   no entry. The 513th entry ends it. All entries before the last tick are in the front, where a
 //!   few hundred entries take less memory than in slots.
 //! - **Memory to free** (leftovers of the pool, tail of the records). The state few and packing the
-//!   entries begin this state. Calls that find nothing due free the memory. No call frees more than
-//!   some ten kilobytes.
+//!   entries begin this state. Each call that finds nothing due frees pieces of about 32 KiB.
 
 mod ahead;
 mod chunk;
@@ -135,11 +135,12 @@ use records::{Filed, Timer};
 ///
 /// A timer takes 36 bytes plus its value, padded to 8 bytes. A re-arm to an earlier tick leaves a
 /// dead entry of 12 bytes; there are fewer dead entries than live timers plus some hundreds. The
-/// next timer reuses the record and the entry of a cancelled timer. An empty wheel takes about 750
+/// next timer reuses the record and the entry of a cancelled timer. A new wheel takes about 750
 /// bytes and allocates nothing. A wheel of up to 32 timers scans all of them instead of filing
 /// entries, which is faster.
 ///
-/// An empty wheel frees its memory in pieces: each call that finds nothing due frees one piece.
+/// An empty wheel frees its memory in pieces: each call that finds nothing due frees one piece. The
+/// wheel keeps room for at most 1,024 timers.
 ///
 /// # Examples
 ///
@@ -513,7 +514,7 @@ impl<T> Wheel<T> {
         known.or_else(|| self.find_first())
     }
 
-    /// Frees memory that no armed timer needs. O(n).
+    /// Frees unused memory, except gaps between records and room for 1,024 timers. O(n).
     ///
     /// ```
     /// use punctual::Wheel;

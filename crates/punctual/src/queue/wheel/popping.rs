@@ -31,7 +31,7 @@ impl<T> Iterator for Due<'_, T> {
 impl<T> FusedIterator for Due<'_, T> {}
 
 impl<T> Wheel<T> {
-    /// Frees memory if the removed timer was the last one.
+    /// Frees memory if the removed timer was the last timer of the wheel.
     #[inline]
     pub(super) fn free_if_empty(&mut self) {
         if self.records.len() == 0 && !self.is_few {

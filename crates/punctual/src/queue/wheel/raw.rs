@@ -1,4 +1,4 @@
-//! The raw wheel: files entries, and finds and pops the due ones.
+//! The raw wheel: files entries, and finds and pops the due entries.
 //!
 //! Ground rules, besides the states and their invariants, which the [module](super) lists:
 //!
@@ -159,7 +159,7 @@ impl RawWheel {
     }
 
     /// Given a new entry that is due before all filed entries: holds the earlier of this entry and
-    /// the held entry, and files the other one.
+    /// the held entry, and files the other entry.
     #[inline(never)]
     fn hold_or_file(&mut self, entry: Entry) {
         self.file_held();
@@ -441,7 +441,7 @@ impl RawWheel {
         self.has_memory_to_free = false;
     }
 
-    /// Packs the entries into as little memory as they need and frees the rest. O(entries).
+    /// Packs the entries into as few chunks as possible and frees the other chunks. O(entries).
     ///
     /// The wheel packs its entries by itself when less than an eighth of its memory is in use.
     ///

@@ -26,7 +26,7 @@ use core::num::NonZeroU32;
 
 /// A live timer. Its sequence is never 0, so a free record can have 0 in the same place.
 ///
-/// The fields that a cancel touches come first, so that they are in one cache line. Allocators
+/// The fields that a cancel accesses come first, so that they are in one cache line. Allocators
 /// align memory to 16 bytes, so half of the records span two cache lines.
 #[derive(Debug)]
 #[repr(C)]

@@ -228,7 +228,7 @@ proptest! {
             owner.0.iter().filter(|timer| timer.1 != u32::MAX).map(|timer| timer.0).collect();
         expected.sort_unstable();
         let (popped, most) = small_steps(&mut raw, u64::MAX, &mut owner, budget);
-        prop_assert!(most <= 2 * (budget + RUN_MAX), "{} looks and moves for {}", most, budget);
+        prop_assert!(most <= 2 * (budget + RUN_MAX), "{} lookups and moves for {}", most, budget);
         prop_assert_eq!(popped.iter().map(|due| due.deadline).collect::<Vec<_>>(), expected);
         prop_assert_eq!((raw.entries(), raw.live(), raw.next_wakeup()), (0, 0, None));
     }
@@ -394,7 +394,7 @@ fn a_large_slot_moves_within_the_budget() {
         assert!(popped.is_sorted_by_key(|due| due.deadline));
         assert!(
             most <= 2 * (budget + RUN_MAX),
-            "{most} looks and moves for {budget}"
+            "{most} lookups and moves for {budget}"
         );
         check_invariants(&raw, &owner);
     }
@@ -561,16 +561,16 @@ fn many_timers_are_freed_in_pieces() {
             wheel.poll_due(60_000, &mut 16);
             freed(&wheel);
         }
-        let mut looks = 0;
+        let mut polls = 0;
         while wheel.has_memory_to_free() {
             assert_eq!(wheel.pop_due(60_000), None);
             freed(&wheel);
-            looks += 1;
+            polls += 1;
         }
         assert!(full > 4 * MOST, "{full} bytes are not many");
         assert!(most <= MOST, "{most} of {full} bytes were freed at once");
         assert!(before < empty + 34_000, "{before} bytes are left");
-        assert!(looks <= full / (32 << 10) + 1, "{looks} looks");
+        assert!(polls <= full / (32 << 10) + 1, "{polls} polls");
     }
 }
 

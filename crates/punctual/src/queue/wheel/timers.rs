@@ -4,8 +4,8 @@
 use super::RawWheel;
 use super::chunk::Entry;
 
-/// The owner of a [`RawWheel`]'s timers. The wheel reads the timers through it, and reports changes
-/// of their entries to it.
+/// The owner of a [`RawWheel`]'s timers. The wheel reads the timers through this trait, and reports
+/// changes of their entries to the owner.
 ///
 /// A method should take a few instructions. The wheel calls each method once or twice in a timer's
 /// life.

@@ -126,7 +126,7 @@ pub(super) fn decode_invalid_numbers(stack: &mut Stack<'_>) -> Result<i32, Raise
     choose(stack, 1, DECODE_INVALID, SWITCH)
 }
 
-/// Refuses more than `count` arguments, and pushes nil for missing ones.
+/// Refuses more than `count` arguments, and pushes nil for missing arguments.
 fn pad_arguments(stack: &Stack<'_>, count: i32) -> Result<(), Raise> {
     if stack.top() > count {
         return Err(stack.argument_error(count + 1, "found too many arguments"));

@@ -205,7 +205,7 @@ impl Decoder<'_> {
 /// Divides the text into tokens, and holds the data of the last token.
 struct Lexer<'t> {
     text: &'t [u8],
-    /// Position of the last token, or of the error in it.
+    /// Position of the last token, or of the error in that token.
     at: usize,
     /// Position after the last token.
     next: usize,

@@ -31,14 +31,14 @@ pub(super) fn sleep(call: &mut Call, args: Args, reply: &mut Reply) -> Result<()
     Ok(())
 }
 
-/// Writes a line to the log.
 pub(super) fn log(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     log::warning!(call.shared.logger, "DEBUG LOG: {}", args[2].escape_ascii());
     reply.ok();
     Ok(())
 }
 
-/// Crashes with a signal. Without the binary's handler, the first signal may be caught and ignored.
+/// Crashes with SIGSEGV. In a program that embeds the server, the handler of Rust's standard
+/// library ignores the first signal, so the signal is raised again.
 pub(super) fn segfault(_: &mut Call, _: Args, _: &mut Reply) -> Result<(), Error> {
     loop {
         let _ = signal_hook::low_level::raise(SIGSEGV);

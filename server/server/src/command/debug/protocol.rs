@@ -5,7 +5,6 @@ use punctual_store::Error;
 
 use crate::node::call::Call;
 
-/// Replies with a value of the requested type, for tests of clients.
 pub(super) fn protocol(_: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     match args[2].to_ascii_lowercase().as_slice() {
         b"string" => reply.bulk(b"Hello World"),
@@ -62,7 +61,6 @@ pub(super) fn protocol(_: &mut Call, args: Args, reply: &mut Reply) -> Result<()
     Ok(())
 }
 
-/// Replies with an error of the given text.
 pub(super) fn error(_: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     // An error reply must be one line.
     let text = args[2].escape_ascii().to_string();

@@ -12,7 +12,7 @@ use punctual_store::command::structure::{DEBUG_HTSTATS_KEY, DEBUG_LISTPACK, DEBU
 use crate::node::call::Call;
 
 /// Defines handlers that run a keyspace command.
-macro_rules! of_the_keyspace {
+macro_rules! keyspace_handlers {
     ($($name:ident = $row:ident;)*) => {
         $(pub(super) fn $name(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
             call.turn.run(&$row, call.session.db, false, args, reply)
@@ -20,7 +20,7 @@ macro_rules! of_the_keyspace {
     };
 }
 
-of_the_keyspace! {
+keyspace_handlers! {
     object = DEBUG_OBJECT;
     digest = DEBUG_DIGEST;
     digest_value = DEBUG_DIGEST_VALUE;
@@ -29,7 +29,7 @@ of_the_keyspace! {
     quicklist = DEBUG_QUICKLIST;
 }
 
-/// Writes the load of a database's hash table and wheel.
+/// Writes how full a database's hash table of keys and its wheel of deadlines are, for each shard.
 pub(super) fn table_stats(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let db = parse_i64(&args[2]).ok_or(Error::NotInteger)?;
     let db = usize::try_from(db)

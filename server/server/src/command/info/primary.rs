@@ -1,4 +1,4 @@
-//! The replication section of INFO, and ROLE, as a primary shows them.
+//! The fields of INFO's replication section that every server has, and ROLE on a primary.
 
 use std::sync::atomic::Ordering;
 
@@ -8,7 +8,7 @@ use crate::command::info::Page;
 use crate::node::Shared;
 use crate::observe::figures::Figure;
 
-/// Adds the fields that a primary and a replica have, in Redis's order.
+/// Adds these fields in Redis's order.
 pub(super) fn info(page: &mut Page<'_, '_>) {
     let shared = page.shared;
     let settings = shared.settings();

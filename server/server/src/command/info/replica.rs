@@ -1,4 +1,4 @@
-//! The replication section of INFO, and ROLE, as a replica shows them.
+//! The fields of INFO's replication section that only a replica has, and ROLE on a replica.
 
 use punctual_resp::Reply;
 
@@ -7,7 +7,7 @@ use crate::node::Shared;
 use crate::observe::figures::Figure;
 use crate::replication::upstream::Phase;
 
-/// Adds the fields that only a replica has, in Redis's order.
+/// Adds these fields in Redis's order, if the server is a replica.
 pub(super) fn info(page: &mut Page<'_, '_>) {
     let shared = page.shared;
     let Some(shown) = shared.replication.upstream.shown() else {

@@ -13,7 +13,7 @@ use punctual_store::SPANS_MS;
 use crate::command::info::{Page, lateness};
 use crate::observe::figures::Figure;
 
-/// Names of [`SPANS_MS`] in fields.
+/// Names of the time spans [`SPANS_MS`], as in `timers_due_hour`.
 const SPANS: [&str; 3] = ["minute", "hour", "day"];
 
 pub(super) fn timers(page: &mut Page<'_, '_>) {
@@ -84,8 +84,9 @@ pub(super) fn timers(page: &mut Page<'_, '_>) {
     }
 }
 
-/// Returns the numbers of values between powers of two, by upper bound, as in `1=5,2=1`. The
-/// difference between two readings is the distribution of the lateness between them.
+/// Returns the numbers of values between powers of two. `1=5,2=3` means 5 values of at most 1 µs,
+/// and 3 values above 1 µs and at most 2 µs. The difference between the counts of two INFO replies
+/// is the distribution of the lateness in the time between them.
 fn by_power(late: &Histogram<u64>) -> Figure {
     let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
     for value in late.iter_recorded() {

@@ -6,8 +6,8 @@ use super::{BindAddress, Permission, ShutdownOptions};
 use crate::config::table;
 use crate::config::value::{SHUTDOWN_OPTIONS, Value};
 
-/// Access to values by the name of their directive. Only `settings` and its parts use names. A test
-/// reads every field, so a misspelled name fails the test.
+/// Access to values by the name of their directive. Debug builds assert that a directive has this
+/// name, so a misspelled name fails every test that creates [`Settings`](super::Settings).
 pub(crate) struct Values<'a>(pub(crate) &'a [Value]);
 
 impl<'a> Values<'a> {

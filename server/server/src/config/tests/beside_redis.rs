@@ -26,7 +26,7 @@ impl Redis {
         })
     }
 
-    /// Returns the texts in a reply; errors and simple texts with their first byte.
+    /// Returns the texts in a reply. Errors and simple strings begin with `-` and `+`.
     pub(super) fn ask(&mut self, words: &[&str]) -> Vec<String> {
         fn texts(reply: Value) -> Vec<String> {
             let (first, text) = match reply {
@@ -63,7 +63,7 @@ fn names_and_defaults_match_redis() {
         "set-max-listpack-value",
         "cluster-announce-human-nodename",
     ];
-    /// Directives set for this test.
+    /// Directives that the test harness sets for redis-server.
     const OTHER_VALUE: [&str; 2] = ["port", "dir"];
     let Some(mut redis) = Redis::start(None, &[]) else {
         return;
@@ -89,8 +89,9 @@ fn names_and_defaults_match_redis() {
 
 #[test]
 fn every_directive_accepts_and_refuses_the_values_that_redis_does() {
-    /// Directives that act on the redis-server process (sockets, keys, limits, scores, this
-    /// connection), or that differ between 7.2 or later (`maxmemory-policy`) and Debian's 7.0.
+    /// Directives with which CONFIG SET opens sockets, reads TLS files, or changes the limits of
+    /// the redis-server process or of this test's connection. The values of `maxmemory-policy`
+    /// differ between Punctual and Debian's Redis 7.0.
     const SKIPPED: [&str; 18] = [
         "maxmemory-policy",
         "tls-port",

@@ -24,6 +24,7 @@ const page = {
   hours: 1,
   late: "minute",
   db: 0,
+  /** Index of the bar of the upper chart whose numbers are shown; null for no bar. */
   at: null,
   filters: { queues: "", timers: "" },
   password: sessionStorage.getItem("password"),
@@ -168,7 +169,8 @@ async function loadState() {
   const state = await ask("api/state");
   state.at = performance.now();
   const last = page.past.at(-1);
-  // Smaller counts mean that they were reset, or that the server was restarted. Commands in flight cause small differences.
+  // A smaller count means that the statistics were reset or the server was restarted. The number of commands does not count the
+  // page's own commands, and may fall a little while some of these are on their way.
   if (last && (state.commands < last.commands - 1000 || state.lateness.count < last.lateness.count)) page.past = [];
   page.past.push(state);
   while (page.past.length > 2 && page.past[0].at < state.at - 120_000) page.past.shift();
@@ -255,7 +257,7 @@ function drawLateness() {
   chart.setAttribute("aria-label", empty ? note :
     `${some(late.count, "deadline", "deadlines")}, half of them at most ${micros(late.p50_us).join(" ")} late, 99 % at most ` +
     `${micros(late.p99_us).join(" ")}, all at most ${micros(late.max_us).join(" ")}.`);
-  // There is one bar for each half octave, from 16 µs to at least 16 ms.
+  // The upper bound of each bar is √2 times the bound of the previous bar: from 16 µs to at least 16 ms.
   const slot = (us) => Math.ceil(Math.log2(Math.max(16, us - 1)) * 2) - 8;
   const slots = Math.max(20, ...late.buckets.map(([top]) => slot(top))) + 1;
   const sums = new Array(slots).fill(0);

@@ -2,8 +2,8 @@
 //!
 //! A file is a sequence of commands as RESP arrays, and of lines that begin with `#` (Redis's
 //! annotations). The end of the file may be *torn*: its last bytes begin a command or a line but do
-//! not complete it. Every other deviation is damage. The parser checks every byte of the framing,
-//! because the format has no checksum.
+//! not complete it. Every other deviation is damage. The parser checks every byte of a command
+//! outside of its arguments, because the format has no checksum.
 
 use memchr::memmem;
 use punctual_rdb::Source;
@@ -14,7 +14,7 @@ use punctual_resp::{Args, OwnedArgs};
 const SEARCHED_MAX: usize = 64 << 20;
 /// Maximum number of digits of a length.
 const DIGITS_MAX: usize = 10;
-/// Maximum length of a line that begins with `#`.
+/// Maximum length in bytes of a line that begins with `#`.
 const NOTE_MAX: usize = 64 << 10;
 
 /// Next part of the file.
@@ -335,7 +335,7 @@ mod tests {
         assert_eq!(commands.len(), 2);
         assert_eq!(end.unwrap_err().0, 2 * one.len() as u64, "{end:?}");
         assert_eq!(offset, 2 * one.len() as u64);
-        // Values that look like commands are harmless as long as they are complete.
+        // A complete command may contain a value that looks like a command.
         let inside = format!(
             "*2\r\n$3\r\nGET\r\n${}\r\n\r\n{}\r\n",
             one.len() + 2,

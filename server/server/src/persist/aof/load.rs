@@ -1,11 +1,11 @@
 //! Loading of an append-only file into the keyspace.
 //!
 //! The commands run through the dispatcher at an instant at which no key is due
-//! ([`Now::replaying`](punctual_store::Now)), because the file contains the expiries as DEL. A
-//! script that fails has run the commands before its error, so its failure does not stop the load;
-//! every other error does. The load changes nothing on disk, except that it cuts off the torn end
-//! of the last file (an incomplete command or transaction) after everything before the torn end has
-//! run.
+//! ([`Now::replaying`](punctual_store::Now)), because the file contains the expiries as commands,
+//! such as DEL and HDEL. A script that fails has run the commands before its error, so its failure
+//! does not stop the load; every other error does. The load changes nothing on disk, except that it
+//! cuts off the torn end of the last file (an incomplete command or transaction) after everything
+//! before the torn end has run.
 
 use std::io::{self, Read, Seek as _, SeekFrom};
 use std::path::PathBuf;

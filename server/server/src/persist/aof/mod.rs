@@ -6,10 +6,10 @@
 //! turns the append-only file on and off. [`crate::durability`] has the manifest, the names of the
 //! files, and the state that the threads share.
 //!
-//! Ground rules: event loops append to the [log](crate::changelog) in memory and touch no file. The
-//! writer, behind its lock, writes the incremental file. After the start of the server, the threads
-//! of the writer and the thread of a rewrite change the manifest, under the lock of `Aof::files`.
-//! They hold no shard's lock meanwhile.
+//! Ground rules: event loops append to the [log](crate::changelog) in memory and touch no file. A
+//! thread writes to the incremental file while it holds the writer's lock. After the start of the
+//! server, only the writer's threads and the thread of a rewrite change the manifest, under the
+//! lock of `Aof::files`. They hold no shard's lock meanwhile.
 
 mod commands;
 pub(crate) mod load;

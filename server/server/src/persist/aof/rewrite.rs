@@ -2,12 +2,11 @@
 //! a new incremental file.
 //!
 //! The walk and the incremental file begin in one turn that holds every shard: the turn sets a mark
-//! in the log at which the writer continues in the next file. So the base and the new file fit
-//! together, and no change is buffered. The manifest names the new incremental file while it is
-//! empty, after the previous one is synced. The manifest names the new base when the base is
-//! complete, synced and renamed. Only then the old files are removed. So a power cut at any moment
-//! leaves a manifest whose files are complete. If a rewrite fails, the old base and all incremental
-//! files remain.
+//! in the log at which the writer continues in the next file. So each change is either in the base
+//! or in the new file, and no change is buffered. At the mark, the writer syncs the previous file
+//! and adds the new, empty file to the manifest. The base is added when it is complete, synced and
+//! renamed. Only then the old files are removed. So a power cut at any moment leaves a manifest
+//! whose files are complete. If a rewrite fails, the old base and all incremental files remain.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -119,7 +118,7 @@ pub(crate) fn begin(shared: &Arc<Shared>, turn: &mut Turn) -> Result<(), Rewrite
             let error = SaveError::Thread(error).into();
             ended(shared, phase, shared.world.stopwatch(), 0, &Err(error));
             Err(RewriteError::NewFile(
-                "its thread can't be started".to_owned(),
+                "the thread of the rewrite can't be started".to_owned(),
             ))
         }
     }
@@ -137,7 +136,7 @@ pub(crate) fn begin_if_scheduled(shared: &Arc<Shared>, turn: &mut Turn) {
     }
 }
 
-/// Schedules a rewrite if the files have grown enough since the last one.
+/// Schedules a rewrite if the files have grown enough since the last rewrite.
 pub(super) fn schedule_if_due(shared: &Shared, settings: &Settings) {
     let aof = &shared.durability.aof;
     let rewrite = &aof.rewrite;

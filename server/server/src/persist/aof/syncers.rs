@@ -24,7 +24,7 @@ use crate::config::AppendSync;
 use crate::node::{Shared, StopOnPanic};
 use crate::persist::aof::rewrite;
 use crate::persist::aof::slice;
-use crate::persist::aof::writer::{Aside, Outcome, Writer};
+use crate::persist::aof::writer::{HelperSync, Outcome, Writer};
 use crate::world::disk::Output;
 
 /// Number of helper threads.
@@ -67,13 +67,13 @@ pub(super) fn run(shared: &Arc<Shared>, mut writer: Writer) {
                     }
                 }
             }
-            if thread.step() == Outcome::SyncAside {
+            if thread.step() == Outcome::SyncByHelper {
                 if helpers.0.is_empty() {
                     helpers.0 = start_helpers(scope, shared, &writer);
                 }
                 match helpers.0.first() {
                     Some(helper) => helper.unpark(),
-                    None => thread.sync_aside(),
+                    None => thread.run_helper_sync(),
                 }
             }
         }
@@ -120,16 +120,16 @@ fn help(shared: &Arc<Shared>, writer: &Mutex<Writer>) {
     let mut thread = Syncer::new(shared, writer);
     loop {
         let always = shared.settings().append_sync == AppendSync::Always;
-        let (first, aside) = {
+        let (first, helper_sync) = {
             let writer = writer.lock();
             if writer.closed || shared.panicked.load(Ordering::Acquire) {
                 return;
             }
             let helps = always && writer.retry_at.is_none();
-            (writer.first.clone().filter(|_| !helps), writer.aside)
+            (writer.first.clone().filter(|_| !helps), writer.helper_sync)
         };
-        if aside == Aside::Wanted {
-            thread.sync_aside();
+        if helper_sync == HelperSync::Wanted {
+            thread.run_helper_sync();
             continue;
         }
         match first {
@@ -182,7 +182,7 @@ impl<'s> Syncer<'s> {
         self.found = writer.take_changes();
         let outcome = writer.write_queued(&settings);
         match outcome {
-            Outcome::Open | Outcome::SyncAside => {}
+            Outcome::Open | Outcome::SyncByHelper => {}
             Outcome::Sync => self.sync(&mut writer),
             Outcome::Closed => {
                 if let Some(first) = &writer.first {
@@ -201,21 +201,21 @@ impl<'s> Syncer<'s> {
         let covered = writer.covered();
         let synced = match self.open(writer) {
             Ok(file) => MutexGuard::unlocked(writer, || file.sync()),
-            // The process has no free file descriptor.
+            // Opening fails if the process has no free file descriptor.
             Err(_) => writer.file.output.sync(),
         };
         writer.sync_ended(covered, synced);
     }
 
     /// Runs the sync that the first thread has requested, unless another thread runs it.
-    fn sync_aside(&mut self) {
+    fn run_helper_sync(&mut self) {
         let mut writer = self.writer.lock();
-        if writer.aside != Aside::Wanted {
+        if writer.helper_sync != HelperSync::Wanted {
             return;
         }
-        writer.aside = Aside::Running;
+        writer.helper_sync = HelperSync::Running;
         self.sync(&mut writer);
-        writer.aside = Aside::None;
+        writer.helper_sync = HelperSync::None;
         if let Some(first) = &writer.first {
             first.unpark();
         }

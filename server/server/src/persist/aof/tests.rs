@@ -219,6 +219,7 @@ impl Client {
         self.reply().expect("the connection is open")
     }
 
+    /// Returns whether a line of INFO begins with `field`.
     fn info(&mut self, field: &str) -> bool {
         let info = self.ask("INFO everything");
         info.lines().any(|line| line.starts_with(field))
@@ -492,7 +493,8 @@ fn clients_wait_for_a_disk_that_is_far_behind() {
     let mut sender = Client::connect(&server);
     let sender = std::thread::spawn(move || {
         let value = "x".repeat(1 << 15);
-        // Much more than the limit in tests of the bytes that are kept.
+        // 400 values of 32 KiB are much more than the 4 MiB that the log keeps for a slow disk in
+        // tests.
         for number in 0..400 {
             assert_eq!(sender.ask(&format!("SET k {number}{value}")), "+OK");
         }

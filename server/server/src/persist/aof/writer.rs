@@ -10,7 +10,7 @@
 //! After a failed write, the file is cut back to its last complete write. After a failed sync, it
 //! is cut back to the length of the last successful sync, and the bytes after that are written
 //! again. Later successful syncs prove nothing about lost bytes, so results of syncs that began
-//! before a failure are ignored. Meanwhile commands that write are refused.
+//! before a failure are ignored. Until an attempt succeeds, commands that write are refused.
 
 use std::collections::VecDeque;
 use std::io;
@@ -37,8 +37,8 @@ const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 const RETRY: Duration = Duration::from_secs(1);
 /// Minimum time between two log lines about failures.
 const LOG_INTERVAL: Duration = Duration::from_secs(30);
-/// Maximum capacity in bytes of a buffer that is kept for the next write, whose memory is then not
-/// fresh.
+/// Maximum capacity in bytes of a buffer that is kept for a later write. Its memory is already
+/// mapped, so the later write causes no page faults.
 const BUFFER_KEPT: usize = 4 << 20;
 /// Maximum total capacity in bytes of all buffers that are kept for reuse.
 const BUFFERS_KEPT: usize = 32 << 20;
@@ -63,19 +63,19 @@ struct Failure {
 /// Action that the caller of [`Writer::write_queued`] must take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// None: the file stays open.
+    /// No action: the file stays open.
     Open,
     /// Sync the written bytes, with the lock released.
     Sync,
     /// Have a helper sync the written bytes, so that this thread can continue to write.
-    SyncAside,
+    SyncByHelper,
     /// End the thread: the file is detached from the log.
     Closed,
 }
 
-/// State of the sync that a helper runs aside from the writes, with `everysec`.
+/// State of the sync that a helper runs beside the writes, with `everysec`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Aside {
+pub(super) enum HelperSync {
     /// No sync is requested.
     #[default]
     None,
@@ -114,11 +114,11 @@ pub(super) struct Writer {
     pub(super) epoch: u64,
     /// Whether the file is detached, so that the threads end.
     pub(super) closed: bool,
-    pub(super) aside: Aside,
+    pub(super) helper_sync: HelperSync,
     /// The thread `punctual-aof`; the others are helpers.
     pub(super) first: Option<Thread>,
     /// Length of the file at its last successful sync. The whole length while no durability is
-    /// promised: with `appendfsync no`, and while a rewrite postpones syncs.
+    /// promised: with `appendfsync no`, and while a save or rewrite postpones syncs.
     good_bytes: u64,
     /// Writes after `good_bytes`.
     kept: VecDeque<Written>,
@@ -157,7 +157,7 @@ impl Writer {
             file,
             epoch: 0,
             closed: false,
-            aside: Aside::None,
+            helper_sync: HelperSync::None,
             first: None,
             kept: VecDeque::new(),
             queue: VecDeque::new(),
@@ -183,7 +183,7 @@ impl Writer {
         // The thread that ends the running sync wakes this thread.
         let unsynced = self.written > self.synced
             && settings.append_sync != AppendSync::No
-            && self.aside == Aside::None;
+            && self.helper_sync == HelperSync::None;
         unsynced.then(|| {
             (self.last_sync + SYNC_INTERVAL).max(self.shared.world.stopwatch() + PAUSE_CHECK)
         })
@@ -205,7 +205,7 @@ impl Writer {
             }
             return found;
         }
-        // The copies of the parts between marks have the same total length.
+        // The copies below have the same total length, so only the unused capacity is freed.
         self.shared
             .durability
             .changelog
@@ -319,7 +319,7 @@ impl Writer {
     /// Reports to the log the position before which the writer keeps no bytes.
     fn set_kept_from(&self) {
         let kept = self.kept.front();
-        // A `#TS:` line is not part of the log.
+        // A `#TS:` line has bytes but no positions in the log, so the difference may be too low.
         let begin = |first: &Written| first.end.saturating_sub(first.bytes.len() as u64);
         let from = kept.map_or(self.written, begin);
         self.shared.durability.changelog.set_kept_from(from);
@@ -425,9 +425,9 @@ impl Writer {
             if again {
                 self.sync()?;
             } else if policy != AppendSync::Always {
-                if self.aside == Aside::None {
-                    self.aside = Aside::Wanted;
-                    return Ok(Outcome::SyncAside);
+                if self.helper_sync == HelperSync::None {
+                    self.helper_sync = HelperSync::Wanted;
+                    return Ok(Outcome::SyncByHelper);
                 }
             } else if self.written > self.begun {
                 self.begun = self.written;
@@ -500,7 +500,7 @@ impl Writer {
         let starting = aof.starting.lock().clone();
         let mut files = aof.files.lock();
         let next = match starting {
-            // A rewrite starts the append-only file. Its base has all data so far.
+            // The append-only file starts with this rewrite, whose base has all data so far.
             Some(name) => files.create_file(disk, &name),
             None => files.add_incremental(disk, settings),
         };

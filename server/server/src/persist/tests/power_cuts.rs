@@ -25,7 +25,7 @@ use crate::start_error::StartError;
 use crate::world::disk::Disk;
 use crate::world::disk::recorder::{Device, Log, Mark, Recorder, Remains};
 
-/// Number of cuts of each test, unless `PUNCTUAL_POWER_CUTS` sets another.
+/// Number of cuts of each test, unless `PUNCTUAL_POWER_CUTS` sets another number.
 const CUTS: u64 = 120;
 /// Number of keys that plain writes use.
 const KEYS: u64 = 25;
@@ -87,7 +87,7 @@ fn found(server: &Server) -> State {
 }
 
 /// A server on recorded files, with a client.
-struct Story {
+struct Recording {
     recorder: Recorder,
     /// Number of writes that are sent, and number of writes that are durable.
     mark: Mark,
@@ -97,7 +97,7 @@ struct Story {
     server: Server,
 }
 
-impl Story {
+impl Recording {
     fn begin(folder: &Path, options: &Options) -> Self {
         let recorder = Recorder::default();
         let disk = Disk::new(Arc::new(recorder.clone()));
@@ -164,7 +164,7 @@ impl Options {
     }
 }
 
-/// One in this many starts after a cut is followed by a second cut.
+/// With `appendfsync always`, one in this many starts after a cut is followed by a second cut.
 const CUTS_AGAIN: u64 = 4;
 
 /// The cuts of one test.
@@ -200,8 +200,8 @@ impl Cuts<'_> {
     }
 
     /// Starts a server with the contents of a device. Returns `None` if the server refuses the
-    /// files. It may do so only after a cut of [`Device::AnyOrder`], and the error must name the
-    /// file.
+    /// files. The server may refuse them only after a cut of [`Device::AnyOrder`], and the error
+    /// must name a path in the folder.
     fn start(
         &mut self,
         remains: &Remains,
@@ -231,7 +231,7 @@ impl Cuts<'_> {
     }
 
     /// Writes to a server that has started after a cut, cuts the power again, and checks that the
-    /// next server finds the same state with these writes.
+    /// next server finds the same state, with at least the acknowledged ones of these writes.
     fn again(&mut self, server: Server, recorder: &Recorder, state: State, to: &Path, cut: &str) {
         let mut client = Wire::to(server.port());
         for n in 1..=3 {
@@ -260,7 +260,7 @@ impl Cuts<'_> {
         let cut = format!("{cut}, and then at operation {position} of {}", log.len());
         let (server, _) = back
             .start(&remains, folder.path(), Device::InOrder, &cut)
-            .expect("a journal is never refused");
+            .expect("files of a device that writes in order are never refused");
         let mut found = found(&server);
         server.shutdown();
         let again = found.remove("again").map_or(0, |n| n.parse().unwrap());
@@ -337,34 +337,38 @@ fn cut(folder: &Path, log: &Log, writes: u64, options: &Options) {
 #[test]
 fn a_cut_during_saves_loses_no_snapshot() {
     let folder = tempfile::tempdir().unwrap();
-    // A save point makes FLUSHALL save. It is never reached.
+    // FLUSHALL saves because there is a save point. The save point itself is never reached.
     let options = Options::new(&[("save", "10000 100000")], false);
-    let mut story = Story::begin(folder.path(), &options);
+    let mut recording = Recording::begin(folder.path(), &options);
     let mut saves = 0;
-    while story.mark.sent < 400 {
-        let before = story.mark.sent;
-        story.write(7);
+    while recording.mark.sent < 400 {
+        let before = recording.mark.sent;
+        recording.write(7);
         if let Some(flushed) = (before + 1..=before + 7).find(|n| n.is_multiple_of(FLUSH_EVERY)) {
             saves += 1;
-            story.durable(flushed);
+            recording.durable(flushed);
         }
-        match story.mark.sent % 4 {
+        match recording.mark.sent % 4 {
             0 => {
-                story.client.run("SAVE");
+                recording.client.run("SAVE");
                 saves += 1;
-                story.durable(story.mark.sent);
+                recording.durable(recording.mark.sent);
             }
             1 | 2 => {
-                let saved = story.mark.sent;
-                story.client.run("BGSAVE");
-                story.write(1);
-                while story.client.info("persistence", "rdb_bgsave_in_progress") == "1" {
+                let saved = recording.mark.sent;
+                recording.client.run("BGSAVE");
+                recording.write(1);
+                while recording
+                    .client
+                    .info("persistence", "rdb_bgsave_in_progress")
+                    == "1"
+                {
                     std::thread::yield_now();
                 }
                 saves += 1;
                 // FLUSHALL aborts a running save and saves by itself.
                 let flushed = saved + 1;
-                story.durable(if flushed.is_multiple_of(FLUSH_EVERY) {
+                recording.durable(if flushed.is_multiple_of(FLUSH_EVERY) {
                     flushed
                 } else {
                     saved
@@ -374,7 +378,7 @@ fn a_cut_during_saves_loses_no_snapshot() {
         }
     }
     assert!(saves > 50);
-    let (log, writes) = story.end();
+    let (log, writes) = recording.end();
     cut(folder.path(), &log, writes, &options);
 }
 
@@ -390,39 +394,40 @@ fn a_cut_loses_no_acknowledged_write() {
         ("save", ""),
     ];
     let options = Options::new(&options, true);
-    let mut story = Story::begin(folder.path(), &options);
+    let mut recording = Recording::begin(folder.path(), &options);
     let rewritten = |client: &mut Wire| {
         while client.info("persistence", "aof_rewrite_in_progress") == "1" {
             std::thread::yield_now();
         }
     };
     for step in 0..150 {
-        story.write(1 + step % 5);
+        recording.write(1 + step % 5);
         match step % 16 {
-            3 => drop(story.client.run("BGREWRITEAOF")),
-            // Writes continue during most rewrites.
+            // The writes of the next steps may run during this rewrite.
+            3 => drop(recording.client.run("BGREWRITEAOF")),
+            // No write runs during this rewrite.
             7 | 11 => {
-                rewritten(&mut story.client);
-                story.client.run("BGREWRITEAOF");
-                rewritten(&mut story.client);
+                rewritten(&mut recording.client);
+                recording.client.run("BGREWRITEAOF");
+                rewritten(&mut recording.client);
             }
-            9 => drop(story.client.run("SAVE")),
+            9 => drop(recording.client.run("SAVE")),
             13 => {
-                rewritten(&mut story.client);
-                // Until the new base is complete, a start loads the files as they are at this
-                // moment.
-                story.client.run("CONFIG SET appendonly no");
-                story.always = false;
-                story.write(3);
-                story.client.run("CONFIG SET appendonly yes");
-                story.write(2);
-                rewritten(&mut story.client);
-                story.always = true;
-                story.durable(story.mark.sent);
+                rewritten(&mut recording.client);
+                // Until the new base is complete, a start loads the files as they are after this
+                // command, so the writes below are not durable.
+                recording.client.run("CONFIG SET appendonly no");
+                recording.always = false;
+                recording.write(3);
+                recording.client.run("CONFIG SET appendonly yes");
+                recording.write(2);
+                rewritten(&mut recording.client);
+                recording.always = true;
+                recording.durable(recording.mark.sent);
             }
             _ => {}
         }
     }
-    let (log, writes) = story.end();
+    let (log, writes) = recording.end();
     cut(folder.path(), &log, writes, &options);
 }

@@ -136,7 +136,7 @@ impl Loaded {
         let world = self.world;
         let engine = self.engine();
         if !engine.libraries.contains_key(&found.library.id) {
-            // Another loop has loaded the library before and logged its messages.
+            // FUNCTION LOAD or the load of a snapshot has already logged the library's messages.
             let mut host = Loading {
                 logger: None,
                 world,
@@ -162,7 +162,7 @@ impl Loaded {
     }
 }
 
-/// Loads new libraries into the interpreter of the calling loop.
+/// Loads new libraries into an interpreter: of the calling loop, or of the load of a snapshot.
 pub(crate) struct Loader<'l> {
     pub(crate) loaded: &'l mut Loaded,
     pub(crate) registry: &'l Registry,

@@ -9,8 +9,9 @@
 //! libraries, and loads the function's library if it has not loaded it. Interpreters share nothing,
 //! so a variable that a library keeps between calls (an upvalue) exists once per loop.
 //!
-//! A library's code sees little except `redis.register_function`; its functions see the globals of
-//! scripts. FLUSHALL keeps the libraries, a snapshot contains them, and DEBUG RELOAD replaces them.
+//! While a library is loaded, its code sees little except `redis.register_function`. Its functions
+//! see the globals of scripts. FLUSHALL keeps the libraries, a snapshot contains them, and DEBUG
+//! RELOAD replaces them.
 
 pub(crate) mod header;
 pub(crate) mod loaded;

@@ -116,7 +116,8 @@ impl Libraries {
     /// names.
     ///
     /// # Errors
-    /// Returns the first name that is taken. In this case some libraries may have been removed.
+    /// Returns the first name that is taken. In this case some libraries may have been removed or
+    /// added.
     pub(crate) fn join(&mut self, others: &Self, replace: bool) -> Result<(), Taken> {
         for library in others.iter() {
             if !replace && self.contains(&library.name) {

@@ -1,8 +1,8 @@
 //! Alarms that wake an event loop exactly at a deadline.
 //!
 //! `epoll_wait` rounds its timeout up to whole milliseconds, so with a timeout every key would
-//! expire up to a millisecond late. Deadlines are wall-clock times. An alarm is set only to an
-//! earlier time, never to a later one: a wake-up that is too early costs one turn of the loop.
+//! expire up to a millisecond late. Deadlines are wall-clock times. An armed alarm is moved only to
+//! an earlier time, never to a later one: a wake-up that is too early costs one turn of the loop.
 //!
 //! | systems | form |
 //! |---|---|
@@ -11,9 +11,9 @@
 //! | other Unix systems | [`thread`]: a thread that sleeps and then writes to a pipe |
 //!
 //! The second and the third form sleep for a duration, so they read the wall clock again after
-//! [`GLANCE`] at most, in case that the clock was set or the machine was suspended. They compile on
-//! every Unix system, and the tests run all forms. `RUSTFLAGS="--cfg alarm_thread"` builds a server
-//! with the third form.
+//! [`SLEEP_MAX`] at most, in case that the clock was set or the machine was suspended. They compile
+//! on every Unix system, and the tests run all forms. `RUSTFLAGS="--cfg alarm_thread"` builds a
+//! server with the third form.
 
 #[allow(dead_code, reason = "other systems use this form")]
 mod thread;
@@ -47,14 +47,14 @@ cfg_select! {
 }
 
 /// Maximum sleep between two readings of the wall clock.
-const GLANCE: Duration = Duration::from_secs(1);
+const SLEEP_MAX: Duration = Duration::from_secs(1);
 
 /// Returns the time from `now` until `at_ms` (Unix milliseconds): zero if it has passed, at most
-/// [`GLANCE`].
+/// [`SLEEP_MAX`].
 fn sleep_until(at_ms: u64, now: SystemTime) -> Duration {
     let at = UNIX_EPOCH.checked_add(Duration::from_millis(at_ms));
-    at.map_or(GLANCE, |at| at.duration_since(now).unwrap_or_default())
-        .min(GLANCE)
+    at.map_or(SLEEP_MAX, |at| at.duration_since(now).unwrap_or_default())
+        .min(SLEEP_MAX)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use mio::{Events, Poll, Token};
 
-use super::{GLANCE, sleep_until};
+use super::{SLEEP_MAX, sleep_until};
 use crate::world::World;
 
 const TOKEN: Token = Token(7);
@@ -64,7 +64,7 @@ macro_rules! form {
                         own.sleep(at_ms);
                         turns += 1;
                     }
-                    // A timeout may be a little short. An alarm of its own wakes the loop once.
+                    // A timeout may end a little early, and then the loop sleeps again.
                     assert!(turns <= 2, "{turns} turns");
                 }
             }
@@ -101,15 +101,15 @@ form!(timeout);
 form!(thread);
 
 #[test]
-fn a_sleep_ends_at_the_deadline_or_after_a_glance() {
+fn a_sleep_ends_at_the_deadline_or_after_its_maximum() {
     let now = UNIX_EPOCH + Duration::from_micros(10_000_400);
     let cases = [
         (0, Duration::ZERO),
         (10_000, Duration::ZERO),
         (10_001, Duration::from_micros(600)),
         (10_999, Duration::from_micros(998_600)),
-        (10_000 + HOUR_MS, GLANCE),
-        (u64::MAX, GLANCE),
+        (10_000 + HOUR_MS, SLEEP_MAX),
+        (u64::MAX, SLEEP_MAX),
     ];
     for (at_ms, expected) in cases {
         assert_eq!(sleep_until(at_ms, now), expected, "until {at_ms}");

@@ -75,8 +75,8 @@ pub(crate) enum Device {
     /// Keeps each file's unsynced writes up to a random one, and the unsynced changes of names up
     /// to a random one, as a file system with a journal does.
     InOrder,
-    /// Keeps any of the unsynced writes and changes of names, whole or in part. Lost bytes read as
-    /// zeros.
+    /// Keeps any of the unsynced changes of names, and any of the unsynced writes, each whole or in
+    /// part. Lost bytes read as zeros.
     AnyOrder,
 }
 

@@ -74,9 +74,9 @@ impl Width {
         }
     }
 
-    /// Returns the operand of SET as Redis computes it. If the difference between the largest
-    /// number and a negative operand overflows 64 bits, Redis sets the largest number with SAT.
-    fn as_redis_saturates(self, number: i64, overflow: Overflow) -> i64 {
+    /// Returns the operand of a signed SET. As in Redis, SAT takes a negative operand for a too
+    /// large number if the difference between the largest number and the operand overflows 64 bits.
+    fn set_operand(self, number: i64, overflow: Overflow) -> i64 {
         let max = i64::MAX >> (64 - self.bits);
         let too_far = self.bits < 64 && max.checked_sub(number).is_none();
         if too_far && overflow == Overflow::Saturate {
@@ -166,7 +166,7 @@ impl Operation {
                 (self.width.fit(i128::from(number as u64), overflow), true)
             }
             Action::Set(number, overflow) => {
-                let number = self.width.as_redis_saturates(number, overflow);
+                let number = self.width.set_operand(number, overflow);
                 (self.width.fit(number.into(), overflow), true)
             }
             Action::Add(number, overflow) => {
@@ -244,8 +244,8 @@ pub(super) fn bitfield(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(),
     if changes > 0 {
         commit_bits(cx, key, changes);
     } else if longer {
-        // The string grew by zeros, and then no number fitted. Redis does not replicate these
-        // zeros, so its replicas have a shorter string.
+        // The string grew by zeros, but no number fitted. Unlike Redis, this commit replicates the
+        // zeros.
         cx.commit_silently(key, 0);
     }
     Ok(())
@@ -305,7 +305,7 @@ mod tests {
             bits: 16,
         };
         let set = |number, overflow| {
-            let number = width.as_redis_saturates(number, overflow);
+            let number = width.set_operand(number, overflow);
             width.fit(number.into(), overflow)
         };
         assert_eq!(set(-40_000, Overflow::Saturate), Some(-32_768));

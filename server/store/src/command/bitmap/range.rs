@@ -65,7 +65,7 @@ pub(super) fn bitcount(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(),
     };
     let counted = match part {
         None => ones(text),
-        // Without this arm, both ends could be clamped to the first position.
+        // Without this arm, both ends could be clamped to position 0, which would be counted.
         Some((start, end, _)) if start < 0 && end < 0 && start > end => 0,
         Some((start, end, unit)) => unit
             .bits(text.len(), start, end)

@@ -21,7 +21,7 @@ const PICKS_MAX: usize = 100;
 /// Smallest ratio of all fields to wanted fields at which repeated draws are faster than a sample
 /// of all fields.
 const SPARSE: usize = 3;
-/// Smallest size of a field in a reply.
+/// Smallest size in bytes of a field in a reply.
 const REPLY_BYTES_MIN: u64 = 6;
 
 pub(super) fn hrandfield(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {

@@ -22,7 +22,8 @@ const VALUE_MAX: u8 = 32;
 const VALUES_MAX: usize = 4;
 /// Maximum number of empty registers in a run of one byte.
 const SHORT_MAX: usize = 64;
-/// Number of steps in which a change joins runs, from the run before the changed run on.
+/// Maximum number of runs that a change examines, to join each with the next run. The first is the
+/// run before the changed one.
 const JOIN_SCAN: usize = 5;
 
 /// Runs of an empty sketch.

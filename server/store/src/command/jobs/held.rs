@@ -86,7 +86,8 @@ pub(super) fn ack(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Erro
             words.extend(finished.iter().flat_map(|pair| [pair.0, pair.2]));
             cx.effect(&words);
         }
-        // A removed job leaves the queue's timer too early at worst, which does no harm.
+        // The timer of a removed job may fire early, which does no harm. So only kept jobs arm it
+        // again.
         if !kept.is_empty() {
             cx.rearm(place, record);
         }

@@ -14,7 +14,7 @@ use crate::value::keyed::Element as _;
 
 /// Maximum number of jobs that JOB RANGE returns, which takes some milliseconds under the lock.
 const RANGE_MAX: usize = 100_000;
-/// Maximum sum of the queues that JOB COUNT visits and of the buckets that it visits in them.
+/// Maximum number of visits of a JOB COUNT: queues, and buckets in each queue.
 const COUNT_VISITS_MAX: usize = 100_000;
 /// Maximum number of queues that JOB QUEUES visits.
 const QUEUES_MAX: usize = 10_000;

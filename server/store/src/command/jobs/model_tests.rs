@@ -406,8 +406,8 @@ impl Run {
         let mut promoted = Fixture::sharded(2);
         promoted.now = self.fixture.now;
         promoted.load(&file);
-        // No timer of the copy has fired yet. A job's lease may have ended, and then its waiting
-        // time.
+        // No timer of the copy has fired yet. A job may need several steps: its lease ends, then
+        // its waiting time.
         for _ in 0..3 {
             promoted.expire();
         }

@@ -213,7 +213,7 @@ fn a_dead_job_moves_to_its_dead_letter_queue() {
     }
 }
 
-/// A job for the dead-letter queue is due at once, before the wheel's current tick.
+/// A dead job makes its queue due at once: at a time before the wheel's current tick.
 #[test]
 fn a_failed_job_moves_to_its_dead_letter_queue_on_a_virtual_clock() {
     let mut f = Fixture::sharded(4);
@@ -322,7 +322,8 @@ fn ranges_are_by_position() {
     assert_eq!(f.run("JOB RANGE q DELAYED 3 2"), "*0");
     assert_eq!(f.run("JOB RANGE q DELAYED 0 -9"), "*0");
     assert_eq!(f.run("JOB RANGE none READY 0 -1"), "*0");
-    // In a frozen turn, as on a replica, readers see due jobs that the wheel leaves in place.
+    // In a frozen turn, as on a replica, the wheel moves no jobs, but readers show due jobs as
+    // ready.
     f.frozen = true;
     f.advance(30);
     assert_eq!(counts(&mut f, "q"), "3 2 0 0 0");

@@ -462,7 +462,8 @@ fn lmovem_of_too_few_elements_or_bad_words_moves_nothing() {
     assert_eq!(fixture.run("EXISTS m"), ":0");
 }
 
-/// LMOVEM within one list keeps the list's deadline. The log has commands of every redis-server.
+/// LMOVEM within one list keeps the list's deadline. The log has only commands that every
+/// redis-server knows.
 #[test]
 fn lmovem_within_a_list_replays() {
     let long: String = (0..3_000).map(|n| format!(" {n}")).collect();

@@ -305,8 +305,8 @@ fn appended(store: &Store, rule: &[u8]) -> u64 {
         .map_or(0, |rule| rule.appended.load(Ordering::Relaxed))
 }
 
-/// While a script runs on another event loop, a command runs at once only if all its locks are
-/// free.
+/// While a script runs on another event loop, a command may only try its locks (`try_lock_for`).
+/// These include the shards of the rules' streams.
 #[test]
 fn locks_that_are_only_tried_include_the_target_streams() {
     let store = Store::new(StoreOptions {

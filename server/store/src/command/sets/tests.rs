@@ -250,7 +250,7 @@ fn srandmember_draws_distinct_or_repeated_members() {
             .iter()
             .for_each(|member| *counts.entry(member).or_default() += 1);
         assert_eq!((drawn.len(), counts.len()), (size * 40, size));
-        // The bounds are seven standard deviations away.
+        // The bounds are more than six standard deviations away from the mean.
         assert!(
             counts.values().all(|count| (1..86).contains(count)),
             "{counts:?}"

@@ -1,6 +1,7 @@
-//! Look-ups of streams. Every handler that reads or changes entries finds its stream here, so that
-//! no handler sees an entry older than the stream's retention (XRETAIN). A look-up removes such
-//! entries, or hides them while the turn is frozen (may not expire entries).
+//! Look-ups of streams. Handlers that read or change entries call functions of this file, so that
+//! no handler sees an entry older than the stream's retention (XRETAIN). [`Cx::settle`] removes
+//! such entries. While the turn is frozen (may not expire entries), handlers leave out the entries
+//! below `Stream::floor` instead.
 
 use crate::error::Error;
 use crate::keyspace::records::Id as RecordId;

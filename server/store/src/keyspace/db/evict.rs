@@ -63,7 +63,7 @@ impl Db {
             };
             match self.wheel.step(at, &mut armed, &mut usize::MAX.clone()) {
                 Step::Due(due) if due.index & OF_VALUE != 0 => aside.push(due),
-                // The record may not be evicted.
+                // Timers and queues of jobs are not evicted.
                 Step::Due(due) if !self.peek(due.index).is_some_and(Self::is_evictable) => {
                     aside.push(due)
                 }

@@ -2,11 +2,11 @@
 //! hashes, sets and sorted sets whose elements have deadlines, streams, and queues of jobs. Each
 //! such value has at most one timer.
 //!
-//! Invariant: a value whose next deadline is known has a timer in `values` that is armed at that
-//! deadline or earlier. A change that makes the next deadline earlier (an element gets a deadline,
-//! an entry or job is added or delivered, a setting changes) must call [`Db::rearm`]. A change that
-//! makes it later (an element, entry or job is removed) need not: the timer then fires early,
-//! nothing is due, and expiry arms the timer again.
+//! Invariant: a value with a next deadline has a timer in `values` that is armed at that deadline
+//! or earlier. A change that makes the next deadline earlier (an element gets a deadline, an entry
+//! or job is added or delivered, a setting changes) must call [`Db::rearm`]. A change that makes it
+//! later (an element, entry or job is removed) need not: the timer then fires early, nothing is
+//! due, and expiry arms the timer again.
 
 use super::Db;
 use crate::keyspace::records::{Id, Record};

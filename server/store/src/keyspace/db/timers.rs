@@ -37,9 +37,10 @@ impl ByDeadline {
 }
 
 impl Db {
-    /// Returns the number of keys, or of keys with a deadline, that may be evicted: neither timers
-    /// nor queues of jobs. A larger number of keys with a deadline includes queues; 0 is exact.
-    /// O(log timers), or O(queues) if most keys with a deadline may be queues.
+    /// Returns the number of evictable keys, which are neither timers nor queues of jobs. With
+    /// `volatile`, only keys with a deadline count. That number may include queues, but is 0 only
+    /// if there is no evictable key with a deadline. O(log timers), or O(queues) if most keys with
+    /// a deadline may be queues.
     pub(crate) fn evictable(&self, volatile: bool) -> usize {
         if !volatile {
             return self.len() - self.timers.len() - self.queues.len();

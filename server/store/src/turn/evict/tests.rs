@@ -200,7 +200,7 @@ fn lru_and_lfu_find_the_worst_keys() {
         let (_, gone) = evict(&mut store, policy, 200);
         let number = |key: &str| key[4..].parse::<u32>().unwrap();
         let worst = gone.iter().filter(|(_, key)| number(key) < 1_000).count();
-        // Random choices would evict 50 of them; the counts of uses are random themselves.
+        // Random choices would evict about 50 of them. The counters of LFU are random themselves.
         assert!(
             worst > 110,
             "{name}: {worst} of 200 are in the worst quarter"
@@ -312,7 +312,7 @@ fn records_move_and_everything_follows() {
         assert_eq!(turn.room(), before - freed);
         (before, freed)
     });
-    // At most one page of each database is not full.
+    // At most about one page (16 KiB) of each database stays partly free: here at most eight pages.
     assert!(
         before > 500_000 && freed > before - 4 * 16_384 * 2,
         "{freed} of {before}"
@@ -359,7 +359,7 @@ fn a_snapshot_keeps_what_is_evicted() {
             if steps < 100 {
                 let end = turn.stats.evicted + 20;
                 turn.evict(policy, 0, 1, &mut |turn| turn.stats.evicted >= end);
-                assert_eq!(turn.compact(), 0, "the walk goes by places");
+                assert_eq!(turn.compact(), 0, "a snapshot visits records by index");
             }
             steps += 1;
         }

@@ -130,7 +130,7 @@ impl List {
         self.rest.as_ref().is_some_and(|rest| rest.walk.is_some())
     }
 
-    /// Copies a piece for the snapshot's walk, if there is one, before the piece changes.
+    /// Copies a piece before it changes if a snapshot's walk has not written it.
     #[inline]
     pub(super) fn before_change(&mut self, number: usize) {
         if self.is_walked() {

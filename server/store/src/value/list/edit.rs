@@ -195,8 +195,8 @@ impl List {
         }
     }
 
-    /// Joins a piece with the next one if both together are at most half a piece, so that the
-    /// result is not soon split again. O(pieces) for a join.
+    /// Joins a piece with the next one if both together have at most half the size limit, so that
+    /// the result is not soon split again. O(pieces) for a join.
     fn join(&mut self, number: usize, limit: PieceSize) {
         if number + 1 >= self.chunk_count() {
             return;

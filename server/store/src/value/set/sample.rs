@@ -124,7 +124,7 @@ impl Set {
                 }
                 *entries = Packed::from_entries(&kept, stay);
             }
-            // The table must stay if it holds a snapshot's walk or deadlines.
+            // The table must stay if it holds deadlines, or the state of a snapshot's walk.
             ViewMut::Table(table)
                 if stay * 5 > count
                     || table.members().is_walked()

@@ -172,7 +172,7 @@ impl Stream {
         }
     }
 
-    /// Copies a block for the snapshot's walk, if there is one, before the block changes.
+    /// Copies a block before it changes if a snapshot's walk has not written it.
     #[inline]
     pub(super) fn before_change(&mut self, number: usize) {
         if let Some(extras) = &mut self.extras

@@ -8,9 +8,10 @@
 //!
 //! When a lease ends, the entry stays pending at its consumer, which may still acknowledge it,
 //! until another reader takes it over. An entry on its last delivery is in `last`: when its lease
-//! ends, the entry moves to the dead-letter stream, and no reader gets it because of the lease. All
-//! other entries are in `open`. `notified_ms` is the time up to which waiting readers were woken
-//! for due entries, so that an entry that no reader takes wakes readers once.
+//! ends, the entry moves to the dead-letter stream. Before that, only a reader that claims by idle
+//! time may take it over. All other entries are in `open`. `notified_ms` is the time up to which
+//! waiting readers were woken for due entries, so that an entry that no reader takes wakes readers
+//! once.
 
 use punctual_rdb::stream::StreamId as Id;
 use smallvec::SmallVec;
@@ -184,8 +185,8 @@ impl Timeline {
         entries.from(first_to_notify).next().map(due)
     }
 
-    /// Returns the Unix ms at which the first lease ends whose entry then moves to the dead-letter
-    /// stream.
+    /// Returns the Unix ms at which the first lease of a last delivery ends, so that its entry
+    /// moves to the dead-letter stream.
     fn next_dead_letter_ms(&self) -> Option<u64> {
         let lease = self.lease.as_ref()?;
         Some(self.last.first()?.at_ms.saturating_add(lease.ms))

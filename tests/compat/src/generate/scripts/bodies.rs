@@ -20,7 +20,8 @@ const BAG: &str = "local function bag(r) local a = {} for k, v in pairs(r.map or
 const PAIRS: &str = "local function twos(r) if r.map then return bag(r) end local a = {} for i = 1, #r, 2 do a[#a + 1] = \
     show(r[i]) .. show(r[i + 1]) end table.sort(a) return a end";
 
-/// A Lua function that removes the digits that depend on the version from the numbers of a reply.
+/// A Lua function that formats the numbers of a reply with 17 digits: the versions write the same
+/// number with different digits.
 const SCORES: &str = "local function scores(r) if type(r) == 'table' then if r.double then return scores(r.double) end local \
     a = {} for i, v in ipairs(r) do a[i] = scores(v) end return a end local n = tonumber(r) return n and show(n + 0) or r end";
 
@@ -195,8 +196,9 @@ fn commands(draw: &mut Draw, script: &mut Script) -> String {
         };
         let call = script.call(draw, function, &command);
         let kept = match Rule::of(&command) {
-            // A set of sets is in the order of addresses, and versions write doubles with different
-            // digits.
+            // In Lua, the elements of a set are keys of a table. If they are tables themselves, as
+            // in COMMAND, their order depends on their addresses. Replies of GEO commands contain
+            // doubles, which the versions write with different digits.
             Rule::Exact if command.name() == "COMMAND" || command.name().starts_with("GEO") => {
                 "show(r)"
             }

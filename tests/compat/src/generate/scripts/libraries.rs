@@ -136,8 +136,8 @@ pub(super) fn manage(draw: &mut Draw, steps: &mut Vec<Step>) {
                 .arg(draw.case("RESTORE"))
                 .arg(payload);
             if payload == TWO_LIBRARIES {
-                // Without FLUSH, the error names one of two libraries, in the order of a hash
-                // table.
+                // Without FLUSH, both libraries may exist already. The error would then name
+                // the one that comes first in a hash table.
                 command.push("FLUSH");
             } else if draw.chance(75) {
                 command.push(draw.pick(&["FLUSH", "APPEND", "REPLACE", "replace", "NOSUCH"]));

@@ -252,8 +252,8 @@ proptest! {
                     fixture.reload();
                 }
                 ref step => {
-                    // Only commands that name fields expire them, so a hash of due fields exists
-                    // for commands on keys.
+                    // Without active expiry, a hash whose fields are all due still exists for
+                    // commands on keys. The model has removed it.
                     if lazy
                         && matches!(
                             step,

@@ -178,7 +178,7 @@ fn a_time_in_the_gap_is_the_first_instant_after_it() {
         berlin("0 2,3 * * *", 2),
         ["2026-03-29T01:00:00Z", "2026-03-30T00:00:00Z"]
     );
-    // A search that begins within the gap's hour finds the same instants.
+    // Searches that begin one second before the gap, or at its end, find the same instants.
     assert_eq!(
         following("30 2 * * *", "Europe/Berlin", "2026-03-29T00:59:59Z", 1),
         ["2026-03-29T01:00:00Z"]
@@ -231,7 +231,7 @@ fn an_expression_of_all_hours_follows_elapsed_time() {
     );
 }
 
-/// Compares with a walk over all minutes of a year.
+/// Compares with a check of every minute of a year.
 #[test]
 fn minutes_agree_with_a_walk() {
     for expression in [
