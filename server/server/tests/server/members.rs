@@ -124,6 +124,39 @@ fn members_expire_with_the_virtual_clock() {
     }
 }
 
+/// The commands are in the ACL categories of their types.
+#[test]
+fn acl_categories_follow_the_type() {
+    let server = with_threads(1);
+    let mut c = Wire::open(&server);
+    for (letter, category) in [("S", "set"), ("Z", "sortedset")] {
+        let add = if letter == "S" {
+            "SADD k a"
+        } else {
+            "ZADD k 1 a"
+        };
+        run(&mut c, &["FLUSHALL", add]);
+        run(
+            &mut c,
+            &[&format!(
+                "ACL SETUSER u reset on nopass ~* +@{category} -@write"
+            )],
+        );
+        let mut user = Wire::open(&server);
+        run(&mut user, &["AUTH u p"]);
+        user.expect(&[&format!("{letter}TTL k MEMBERS 1 a")], "*1|:-1|");
+        let refused = show(&mut user, &format!("{letter}EXPIRE k 9 MEMBERS 1 a"));
+        assert!(refused.contains("NOPERM"), "{refused}");
+        run(&mut c, &[&format!("ACL SETUSER u +@{category}")]);
+        user.expect(&[&format!("{letter}EXPIRE k 9 MEMBERS 1 a")], "*1|:1|");
+        let docs = show(&mut c, &format!("COMMAND DOCS {letter}PEXPIREAT"));
+        assert!(
+            docs.contains("members to a Unix timestamp in milliseconds."),
+            "{docs}"
+        );
+    }
+}
+
 /// The loop wakes for a member's deadline without a command.
 #[test]
 fn members_expire_on_a_real_clock() {

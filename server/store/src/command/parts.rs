@@ -16,10 +16,7 @@ use crate::arguments::{int, is};
 use crate::error::Error;
 use crate::time::NEVER;
 use crate::turn::Cx;
-use crate::value::parts::{Timed, Words};
-
-/// Latest deadline of an element, in unix ms.
-const DEADLINE_MAX_MS: i64 = (1 << 46) - 1;
+use crate::value::parts::{DEADLINE_MAX_MS, Timed, Words};
 
 // Outcomes for an element, as numbers of the reply.
 const ABSENT: i64 = -2;
@@ -98,9 +95,9 @@ pub(super) fn deadline(
     let deadline = i64::try_from(base)
         .ok()
         .and_then(|base| amount.checked_mul(unit_ms)?.checked_add(base))
-        .filter(|&at| at <= DEADLINE_MAX_MS)
-        .ok_or(Error::ExpireTime(command))?;
-    Ok(deadline.unsigned_abs())
+        .and_then(|at| u64::try_from(at).ok())
+        .filter(|&at| at <= DEADLINE_MAX_MS);
+    deadline.ok_or(Error::ExpireTime(command))
 }
 
 /// HEXPIRE and its variants. `UNIT_MS` is the unit of the time; `ABSOLUTE` is true for a Unix time.

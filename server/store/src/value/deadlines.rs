@@ -113,7 +113,7 @@ impl Deadlines {
         self.counted
     }
 
-    /// Notes that the database counts all deadlines. Returns how many it had counted.
+    /// Notes that the database counts all deadlines. Returns the number that it counted before.
     pub(crate) fn count(&mut self) -> usize {
         std::mem::replace(&mut self.counted, self.heap.len())
     }

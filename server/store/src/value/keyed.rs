@@ -272,7 +272,7 @@ impl<E: Element> Keyed<E> {
             .expect("the id is in this collection")
     }
 
-    /// Returns an element's deadline in Unix ms; `u64::MAX` if it has none. O(1).
+    /// Returns an element's deadline in Unix ms; `u64::MAX` without a deadline. O(1).
     #[inline]
     pub(crate) fn deadline_of(&self, element: &E) -> u64 {
         // No heap has the place `NO_SLOT`.
@@ -312,7 +312,7 @@ impl<E: Element> Keyed<E> {
         self.deadlines.as_deref()
     }
 
-    /// Returns the deadlines to change what the database notes there.
+    /// Returns the deadlines, so that the database can store its timer's number in them.
     #[inline]
     pub(crate) fn deadlines_mut(&mut self) -> Option<&mut Deadlines> {
         self.deadlines.as_deref_mut()

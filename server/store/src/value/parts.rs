@@ -10,12 +10,15 @@ use crate::events::Classes;
 use crate::limits::Limits;
 use crate::time::NEVER;
 
+/// Latest deadline of an element, in Unix ms.
+pub(crate) const DEADLINE_MAX_MS: u64 = (1 << 46) - 1;
+
 /// A collection whose elements may have deadlines.
 pub trait Parts: Content {
     /// Returns the words of the type's commands and events.
     fn words(&self) -> &'static Words;
 
-    /// Returns the deadline of an element, even if it has passed; `u64::MAX` if it has none.
+    /// Returns the deadline of an element, even if it has passed; `u64::MAX` without a deadline.
     /// Returns `None` if there is no such element.
     fn deadline(&self, name: &[u8]) -> Option<u64>;
 
@@ -100,11 +103,12 @@ pub(super) fn write_deadline(out: &mut Vec<u8>, deadline: u64) {
     write_number(out, if deadline == NEVER { 0 } else { deadline });
 }
 
-/// Reads what [`write_deadline`] has written.
+/// Reads a deadline that [`write_deadline`] has written. Returns `None` if it is malformed or too
+/// late.
 pub(super) fn read_deadline(from: &mut Input<'_>) -> Option<u64> {
     Some(match from.number()? {
         0 => NEVER,
-        deadline => deadline,
+        deadline => Some(deadline).filter(|at| *at <= DEADLINE_MAX_MS)?,
     })
 }
 

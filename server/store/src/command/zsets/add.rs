@@ -1,5 +1,4 @@
-//! ZADD and ZINCRBY. Both leave the deadline of a member that the sorted set has, as SADD and
-//! HINCRBY do.
+//! ZADD and ZINCRBY. As with SADD and HINCRBY, a member that the sorted set has keeps its deadline.
 
 use punctual_resp::{Args, Reply};
 use smallvec::SmallVec;

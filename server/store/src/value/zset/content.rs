@@ -203,7 +203,7 @@ fn write_timed(to: &mut Encoder, out: &mut Vec<u8>, entry: &Entry, deadline: u64
     to.own_part(out, &part);
 }
 
-/// Reads what [`write_timed`] has written.
+/// Reads an entry that [`write_timed`] has written.
 fn read_timed(part: &[u8]) -> Option<(Text, f64, u64)> {
     let mut from = Input(part);
     let deadline = read_deadline(&mut from)?;

@@ -270,7 +270,7 @@ impl Table {
         Some(self.remove_at(first).name)
     }
 
-    /// Returns the deadline of a name, even if it has passed; `u64::MAX` if it has none.
+    /// Returns the deadline of a name, even if it has passed; `u64::MAX` without a deadline.
     pub(super) fn deadline(&self, name: &[u8]) -> Option<u64> {
         let id = self.find(name).1?;
         Some(self.entries.deadline_of(self.entries.get(id)))
