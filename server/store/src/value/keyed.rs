@@ -318,6 +318,11 @@ impl<E: Element> Keyed<E> {
         self.deadlines.as_deref_mut()
     }
 
+    /// Takes over the timer of the same collection in its compact form.
+    pub(crate) fn adopt_timer(&mut self, before: &Deadlines) {
+        self.deadlines.get_or_insert_default().adopt(before);
+    }
+
     /// Returns the number of elements with a deadline. O(1).
     #[inline]
     pub(crate) fn with_deadline(&self) -> usize {
@@ -418,7 +423,9 @@ impl<E: Element> Keyed<E> {
     /// Returns the bytes of the pages and the table, without the elements' heap bytes. O(pages).
     pub fn memory(&self) -> usize {
         self.elements.memory()
-            + self.deadlines().map_or(0, Deadlines::memory)
+            + self.deadlines().map_or(0, |deadlines| {
+                size_of::<Deadlines>() + deadlines.heap_bytes()
+            })
             + self
                 .index
                 .as_ref()

@@ -441,25 +441,38 @@ fn encodings_are_those_of_hashes_with_deadlines() {
 /// A deadline costs a member at most half of its memory more. `--nocapture` prints the bytes.
 #[test]
 fn a_deadline_costs_less_than_half_a_member() {
-    const MEMBERS: usize = 20_000;
     for (letter, add) in TYPES {
-        let mut fixture = Fixture::new();
-        let mut bytes = |timed: bool| {
-            for n in 0..MEMBERS {
-                let member = format!("member:{n:09}");
-                fixture.run(&add("k", &[&member]));
-                if timed {
-                    let at = 2_000_000 + n * 7919 % MEMBERS;
-                    fixture.run(&format!("{letter}PEXPIREAT k {at} MEMBERS 1 {member}"));
+        for members in [5, 20, 100, 20_000] {
+            let mut fixture = Fixture::new();
+            // With few keys, the key's share of the keyspace's table would hide its own memory.
+            (0..1000).for_each(|n| drop(fixture.run(&format!("SET {n} v"))));
+            let mut bytes = |timed: bool| {
+                for n in 0..members {
+                    let member = format!("member:{n:09}");
+                    fixture.run(&add("k", &[&member]));
+                    if timed {
+                        let at = 2_000_000 + n * 7919 % members;
+                        fixture.run(&format!("{letter}PEXPIREAT k {at} MEMBERS 1 {member}"));
+                    }
                 }
-            }
-            let usage = fixture.run("MEMORY USAGE k");
-            fixture.run("DEL k");
-            usage[1..].parse::<f64>().unwrap() / MEMBERS as f64
-        };
-        let (plain, timed) = (bytes(false), bytes(true));
-        let ratio = timed / plain;
-        println!("{letter}: {plain:.1} bytes a member, with a deadline {timed:.1}, {ratio:.2}x");
-        assert!(ratio <= 1.5, "{letter}: {ratio}");
+                let usage = fixture.run("MEMORY USAGE k");
+                fixture.run("DEL k");
+                usage[1..].parse::<f64>().unwrap() / members as f64
+            };
+            let (plain, timed) = (bytes(false), bytes(true));
+            let ratio = timed / plain;
+            println!(
+                "{letter} of {members}: {plain:.1} bytes a member, with a deadline {timed:.1}, \
+                 {ratio:.2}x"
+            );
+            // The first deadline of a compact collection costs some 200 bytes once.
+            let bar = match members {
+                5 => 2.6,
+                20 => 2.0,
+                100 => 1.6,
+                _ => 1.5,
+            };
+            assert!(ratio <= bar, "{letter} of {members}: {ratio}");
+        }
     }
 }

@@ -7,7 +7,6 @@ use crate::command::element_scan::scan;
 use crate::command::scan::ScanOf::Elements;
 use crate::error::Error;
 use crate::turn::Cx;
-use crate::value::content::Content as _;
 use crate::value::keyed::Element;
 use crate::value::set::{Set, View};
 
@@ -49,12 +48,9 @@ pub(super) fn smembers(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(),
 
 pub(super) fn sscan(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     scan::<Set>(cx, args, reply, Elements, |set, page| match set.view() {
-        // As in Redis, a small set is one page, with or without deadlines.
-        View::Table(table) if set.encoding() == "hashtable" => {
-            page.walk(table.members(), |page, member| {
-                page.name(member.name());
-            })
-        }
+        View::Table(table) => page.walk(table.members(), |page, member| {
+            page.name(member.name());
+        }),
         _ => {
             for member in set.iter() {
                 page.packed_name(member);

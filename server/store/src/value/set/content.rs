@@ -3,13 +3,13 @@
 use punctual_rdb::{Encoder, Kind, Members, Own, OwnParts, Source};
 use punctual_resp::Args;
 
-use super::{Boxed, Member, Set, Table, View, ViewMut};
+use super::{Boxed, Other, Set, Spot, View, ViewMut, number_of};
 use crate::limits::Limits;
 use crate::time::NEVER;
 use crate::value::content::{Content, Facts, LARGE, PREALLOC_MAX, Read, Unreadable};
 use crate::value::deadlines::Deadlines;
 use crate::value::digest::Digest;
-use crate::value::keyed::{Element as _, Keyed, hash_of};
+use crate::value::keyed::{Element as _, Keyed};
 use crate::value::parts::{MEMBERS, Parts, Timed, Words, read_deadline, write_deadline};
 use crate::value::text::Text;
 use crate::value::varint::Input;
@@ -23,8 +23,8 @@ impl Content for Set {
     fn encoding(&self) -> &'static str {
         match self.view() {
             View::Ints(_) => "intset",
+            View::Packed(_) if self.timed().is_some() => "listpackex",
             View::Packed(_) => "listpack",
-            View::Table(table) if table.small => "listpackex",
             View::Table(_) => "hashtable",
         }
     }
@@ -38,8 +38,14 @@ impl Content for Set {
     fn heap_bytes(&self) -> usize {
         match self.view() {
             View::Ints(ints) => size_of::<Boxed>() + ints.heap_bytes(),
-            View::Packed(entries) => entries.heap_bytes(),
-            View::Table(table) => size_of::<Boxed>() + size_of::<Table>() + table.heap_bytes(),
+            View::Packed(entries) => match self.timed() {
+                Some(timed) => {
+                    let boxes = size_of::<Boxed>() + size_of::<Other>();
+                    boxes + entries.heap_bytes() + timed.deadlines.heap_bytes()
+                }
+                None => entries.heap_bytes(),
+            },
+            View::Table(table) => size_of::<Boxed>() + size_of::<Other>() + table.heap_bytes(),
         }
     }
 
@@ -57,18 +63,28 @@ impl Content for Set {
     fn deadlines(&self) -> Option<&Deadlines> {
         match self.view() {
             View::Table(table) => table.members().deadlines(),
-            _ => None,
+            View::Packed(_) => Some(&self.timed()?.deadlines),
+            View::Ints(_) => None,
         }
     }
 
     #[inline]
     fn deadlines_mut(&mut self) -> Option<&mut Deadlines> {
-        self.keyed_mut()?.deadlines_mut()
+        match self.view_mut() {
+            ViewMut::Table(table) => table.members_mut().deadlines_mut(),
+            ViewMut::Timed(timed) => Some(&mut timed.deadlines),
+            _ => None,
+        }
     }
 
     fn kind(&self) -> Kind {
         match self.view() {
-            View::Table(table) if table.members().with_deadline() > 0 => Kind::Module,
+            _ if self
+                .deadlines()
+                .is_some_and(|deadlines| deadlines.len() > 0) =>
+            {
+                Kind::Module
+            }
             View::Ints(_) => Kind::SetIntset,
             // Redis 7.0 does not read sets as listpacks.
             View::Packed(_) | View::Table(_) => Kind::Set,
@@ -79,12 +95,10 @@ impl Content for Set {
         if let View::Ints(ints) = self.view() {
             return to.string(out, ints.as_intset());
         }
-        if let View::Table(table) = self.view()
-            && self.kind() == Kind::Module
-        {
+        if self.kind() == Kind::Module {
             to.own_parts(out, Own::Set, self.len() as u64);
-            for (_, member) in table.members().iter() {
-                write_timed(to, out, member, table.members().deadline_of(member));
+            for (member, deadline) in self.iter_timed() {
+                member.with_text(|text| write_timed(to, out, text, deadline));
             }
             return to.own_end(out);
         }
@@ -112,7 +126,7 @@ impl Content for Set {
         };
         let ended = members.walk(|member, deadline| {
             match kind {
-                Kind::Module => write_timed(to, out, member, deadline),
+                Kind::Module => write_timed(to, out, member.name(), deadline),
                 _ => to.string(out, member.name()),
             }
             out.len() < full
@@ -128,21 +142,16 @@ impl Content for Set {
     }
 
     fn digest(&self, to: &mut Digest) {
-        let View::Table(table) = self.view() else {
-            return self
-                .iter()
-                .for_each(|member| member.with_text(|text| to.add(text)));
-        };
-        for (_, member) in table.members().iter() {
-            match table.members().deadline_of(member) {
-                NEVER => to.add(member.name()),
+        for (member, deadline) in self.iter_timed() {
+            member.with_text(|text| match deadline {
+                NEVER => to.add(text),
                 _ => {
                     let mut entry = Digest::default();
-                    entry.chain(member.name());
+                    entry.chain(text);
                     entry.add(b"!!sexpire!!");
                     to.add(&entry.0);
                 }
-            }
+            });
         }
     }
 }
@@ -161,9 +170,16 @@ impl Parts for Set {
     }
 
     fn set_deadline(&mut self, name: &[u8], deadline: u64, limits: &Limits) {
-        let members = self.become_timed(limits).members_mut();
-        if let Some(id) = members.find(hash_of(name), name) {
-            members.set_deadline(id, deadline);
+        self.become_timed(limits);
+        let spot = self.find(name);
+        match (self.view_mut(), spot) {
+            (ViewMut::Table(table), Some(Spot::Id(id))) => {
+                table.members_mut().set_deadline(id, deadline);
+            }
+            (ViewMut::Timed(timed), Some(Spot::Entry(entry))) => {
+                timed.set_deadline(number_of(timed, &entry), deadline);
+            }
+            _ => {}
         }
     }
 
@@ -175,16 +191,23 @@ impl Parts for Set {
         let first = self.deadlines()?.first()?;
         match self.view_mut() {
             ViewMut::Table(table) => Some(table.remove(first).into_name()),
+            ViewMut::Timed(timed) => {
+                let entry = timed.compact.position(first as usize)?;
+                let name = Text::of(timed.compact.next(entry.start)?.0);
+                timed.removed(first as usize);
+                timed.compact.remove(entry, 1);
+                Some(name)
+            }
             _ => None,
         }
     }
 }
 
 /// Writes a member as a part: its deadline, 0 for none, and its text.
-fn write_timed(to: &mut Encoder, out: &mut Vec<u8>, member: &Member, deadline: u64) {
-    let mut part = Vec::with_capacity(member.name().len() + 10);
+fn write_timed(to: &mut Encoder, out: &mut Vec<u8>, member: &[u8], deadline: u64) {
+    let mut part = Vec::with_capacity(member.len() + 10);
     write_deadline(&mut part, deadline);
-    part.extend_from_slice(member.name());
+    part.extend_from_slice(member);
     to.own_part(out, &part);
 }
 

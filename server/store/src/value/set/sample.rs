@@ -124,6 +124,14 @@ impl Set {
                 }
                 *entries = Packed::from_entries(&kept, stay);
             }
+            // At most a few hundred members, so the search for each is short.
+            ViewMut::Timed(_) => {
+                for _ in 0..count {
+                    let (spot, member) = self.pick(&mut random).expect("some members stay");
+                    visit(member);
+                    self.remove_at(spot);
+                }
+            }
             // The table must stay if it holds deadlines, or the state of a snapshot's walk.
             ViewMut::Table(table)
                 if stay * 5 > count

@@ -50,9 +50,6 @@ pub struct Table {
     members: Keyed<Member>,
     /// Heap bytes of the members.
     text_bytes: usize,
-    /// The set has never exceeded the limits of a listpack: it is a table only because members
-    /// have, or had, deadlines.
-    pub(super) small: bool,
 }
 
 impl Table {

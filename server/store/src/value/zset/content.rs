@@ -4,7 +4,7 @@ use punctual_rdb::{Element, Encoder, Kind, Own, OwnParts, Source};
 use punctual_resp::{Args, decimal};
 use smallvec::SmallVec;
 
-use super::{Entry, Form, Scores, Table, Zset, parse_score};
+use super::{Boxed, Mut, Ref, Scores, Zset, parse_score};
 use crate::hash_table::WARM_MAX;
 use crate::limits::Limits;
 use crate::time::NEVER;
@@ -23,10 +23,10 @@ impl Content for Zset {
     }
 
     fn encoding(&self) -> &'static str {
-        match &self.0 {
-            Form::Packed(_) => "listpack",
-            Form::Table(table) if table.small => "listpackex",
-            Form::Table(_) => "skiplist",
+        match self.form() {
+            Ref::Packed(_) if self.timed().is_some() => "listpackex",
+            Ref::Packed(_) => "listpack",
+            Ref::Table(_) => "skiplist",
         }
     }
 
@@ -37,15 +37,21 @@ impl Content for Zset {
 
     /// O(entries).
     fn heap_bytes(&self) -> usize {
-        match &self.0 {
-            Form::Packed(pairs) => pairs.packed().heap_bytes(),
-            Form::Table(table) => size_of::<Table>() + table.heap_bytes(),
+        match self.form() {
+            Ref::Packed(pairs) => match self.timed() {
+                Some(timed) => {
+                    let boxed = size_of::<Boxed>() + timed.deadlines.heap_bytes();
+                    boxed + pairs.packed().heap_bytes()
+                }
+                None => pairs.packed().heap_bytes(),
+            },
+            Ref::Table(table) => size_of::<Boxed>() + table.heap_bytes(),
         }
     }
 
     /// Assumes that the last argument of each command names an entry.
     fn warm_elements<'a>(&self, commands: impl Iterator<Item = Args<'a>>) {
-        let Form::Table(table) = &self.0 else {
+        let Ref::Table(table) = self.form() else {
             return;
         };
         if table.len() < WARM_FROM {
@@ -70,37 +76,47 @@ impl Content for Zset {
 
     #[inline]
     fn deadlines(&self) -> Option<&Deadlines> {
-        match &self.0 {
-            Form::Table(table) => table.entries().deadlines(),
-            Form::Packed(_) => None,
+        match self.form() {
+            Ref::Table(table) => table.entries().deadlines(),
+            Ref::Packed(_) => Some(&self.timed()?.deadlines),
         }
     }
 
     #[inline]
     fn deadlines_mut(&mut self) -> Option<&mut Deadlines> {
-        self.keyed_mut()?.deadlines_mut()
+        match self.form_mut() {
+            Mut::Table(table) => table.entries_mut().deadlines_mut(),
+            Mut::Timed(timed) => Some(&mut timed.deadlines),
+            Mut::Packed(_) => None,
+        }
     }
 
     fn kind(&self) -> Kind {
-        match &self.0 {
-            Form::Table(table) if table.entries().with_deadline() > 0 => Kind::Module,
-            Form::Packed(_) => Kind::ZsetListpack,
-            Form::Table(_) => Kind::Zset,
+        match self.form() {
+            _ if self
+                .deadlines()
+                .is_some_and(|deadlines| deadlines.len() > 0) =>
+            {
+                Kind::Module
+            }
+            Ref::Packed(_) => Kind::ZsetListpack,
+            Ref::Table(_) => Kind::Zset,
         }
     }
 
     fn write(&self, to: &mut Encoder, out: &mut Vec<u8>) {
-        if let Some(packed) = self.packed() {
-            return to.listpack(out, packed.entries(), packed.len());
-        }
-        if let Form::Table(table) = &self.0
-            && self.kind() == Kind::Module
-        {
+        if self.kind() == Kind::Module {
             to.own_parts(out, Own::Zset, self.len() as u64);
-            for entry in table.walk(0..table.len(), true) {
-                write_timed(to, out, entry, table.entries().deadline_of(entry));
+            for (name, score) in self.walk(0..self.len(), true) {
+                name.with_text(|name| {
+                    let deadline = self.deadline(name).unwrap_or(NEVER);
+                    write_timed(to, out, name, score, deadline);
+                });
             }
             return to.own_end(out);
+        }
+        if let Some(packed) = self.packed() {
+            return to.listpack(out, packed.entries(), packed.len());
         }
         to.len(out, self.len() as u64);
         // As in Redis, the highest score comes first: the reader inserts each entry at the front.
@@ -111,7 +127,7 @@ impl Content for Zset {
     }
 
     fn is_large(&self) -> bool {
-        matches!(&self.0, Form::Table(table) if table.len() >= LARGE)
+        matches!(self.form(), Ref::Table(table) if table.len() >= LARGE)
     }
 
     fn begin_walk(&mut self, to: &mut Encoder, out: &mut Vec<u8>) {
@@ -128,7 +144,7 @@ impl Content for Zset {
         };
         let ended = entries.walk(|entry, deadline| {
             if kind == Kind::Module {
-                write_timed(to, out, entry, deadline);
+                write_timed(to, out, entry.name(), entry.score, deadline);
             } else {
                 to.element(out, Element::Bytes(entry.name()));
                 to.score(out, entry.score);
@@ -172,14 +188,26 @@ impl Parts for Zset {
     }
 
     fn deadline(&self, name: &[u8]) -> Option<u64> {
-        match &self.0 {
-            Form::Packed(pairs) => pairs.score(name).map(|_| NEVER),
-            Form::Table(table) => table.deadline(name),
+        match self.form() {
+            Ref::Packed(pairs) => match self.timed() {
+                Some(timed) => Some(timed.deadline(pairs.rank(name)?.0)),
+                None => pairs.score(name).map(|_| NEVER),
+            },
+            Ref::Table(table) => table.deadline(name),
         }
     }
 
     fn set_deadline(&mut self, name: &[u8], deadline: u64, limits: &Limits) {
-        self.become_timed(limits).set_deadline(name, deadline);
+        self.become_timed(limits);
+        match self.form_mut() {
+            Mut::Table(table) => table.set_deadline(name, deadline),
+            Mut::Timed(timed) => {
+                if let Some((rank, _)) = timed.compact.rank(name) {
+                    timed.set_deadline(rank, deadline);
+                }
+            }
+            Mut::Packed(_) => unreachable!("converted above"),
+        }
     }
 
     fn remove_part(&mut self, name: &[u8]) -> bool {
@@ -187,19 +215,26 @@ impl Parts for Zset {
     }
 
     fn take_first(&mut self) -> Option<Text> {
-        match &mut self.0 {
-            Form::Packed(_) => None,
-            Form::Table(table) => table.take_first(),
+        match self.form_mut() {
+            Mut::Packed(_) => None,
+            Mut::Table(table) => table.take_first(),
+            Mut::Timed(timed) => {
+                let rank = timed.deadlines.first()? as usize;
+                let name = Text::of(timed.compact.nth(rank)?.0);
+                timed.removed(rank);
+                timed.compact.remove_ranks(rank..rank + 1);
+                Some(name)
+            }
         }
     }
 }
 
 /// Writes an entry as a part: its deadline, 0 for none, its score in eight bytes, and its name.
-fn write_timed(to: &mut Encoder, out: &mut Vec<u8>, entry: &Entry, deadline: u64) {
-    let mut part = Vec::with_capacity(entry.name().len() + 18);
+fn write_timed(to: &mut Encoder, out: &mut Vec<u8>, name: &[u8], score: f64, deadline: u64) {
+    let mut part = Vec::with_capacity(name.len() + 18);
     write_deadline(&mut part, deadline);
-    part.extend_from_slice(&entry.score.to_le_bytes());
-    part.extend_from_slice(entry.name());
+    part.extend_from_slice(&score.to_le_bytes());
+    part.extend_from_slice(name);
     to.own_part(out, &part);
 }
 

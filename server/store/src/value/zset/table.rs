@@ -54,9 +54,6 @@ impl Element for Entry {
 pub(super) struct Table {
     entries: Keyed<Entry>,
     order: Tree<Slot>,
-    /// The sorted set has never exceeded the limits of the compact form: it is a table only because
-    /// members have, or had, deadlines.
-    pub(super) small: bool,
 }
 
 /// Maps a score to its ordinal: numbers with the same order as scores. -0 and 0 have the same
@@ -166,7 +163,6 @@ impl Table {
         Some(Self {
             entries,
             order: Tree::from_sorted(&slots),
-            small: false,
         })
     }
 
