@@ -1,6 +1,6 @@
 # Most targets run the script of the same name in scripts/, whose head describes its options.
 .DEFAULT_GOAL := help
-.PHONY: help run check test test-c test-sanitizers test-ruby test-ha ha-demo lint bench bench-python instructions soak bench-timers fuzz docs \
+.PHONY: help run check field test test-c test-sanitizers test-ruby test-ha ha-demo lint bench bench-python instructions soak bench-timers fuzz docs \
   fmt miri wheels install install-c loom programs proofs test-page
 
 help: ## print this list
@@ -28,7 +28,7 @@ test-sanitizers: ## test the C and C++ bindings under ThreadSanitizer and Valgri
 test-c: ## test only the C and C++ bindings, as in `make test`
 	@scripts/test-c
 
-test-page: ## test the page of metrics-port in a headless Chromium; seconds (ARGS=--picture renews the README's picture)
+test-page: ## test the page of metrics-port in a headless Chromium; seconds (ARGS=--picture also draws the page of a busy server)
 	@scripts/test-page $(ARGS)
 
 test-ruby: ## test only the Ruby gems, with their extensions, in pure Ruby and on JRuby
@@ -49,8 +49,11 @@ install-c: ## install the C library, its headers, pkg-config and CMake files (PR
 lint: ## check formatting, clippy, Python, docs, dependencies, layout
 	@scripts/lint
 
-bench: ## measure the figures of the README, beside redis-server (QUICK=1 for a short run)
+bench: ## measure the server's figures of docs/figures.md, beside redis-server (QUICK=1 for a short run)
 	@scripts/bench
+
+field: ## compare the figures that have a bar with redis-server, Redis 8.2 and Valkey 9.1, and renew docs/figures.md; 40 minutes
+	@scripts/field
 
 bench-timers: ## measure the timers beside the timers of other libraries (QUICK=1 for a short run, ARGS=--help)
 	@scripts/bench-timers

@@ -80,8 +80,7 @@ impl<Q: DeadlineQueue<u64> + Default> Stage<Q> {
         Self::of((2 * OPS / timers).max(1), timers)
     }
 
-    /// Returns queues with half of `timers` timers, into which [`OPS`] timers are inserted in
-    /// total.
+    /// Returns queues of `timers / 2` timers each, into which [`OPS`] timers are inserted in total.
     fn filling(timers: usize) -> Self {
         Self::of((2 * OPS / timers).max(1), timers / 2)
     }

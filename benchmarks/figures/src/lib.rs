@@ -12,7 +12,8 @@ pub mod sleeper;
 pub mod spread;
 pub mod table;
 
-use std::io;
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -57,6 +58,17 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// [`Error::File`] if the operating system refuses.
 pub fn make_directory(path: &Path) -> Result<()> {
     std::fs::create_dir_all(path).map_err(|source| Error::file(path, source))
+}
+
+/// Appends text to a file, which is created if it does not exist.
+///
+/// # Errors
+/// [`Error::File`] if the operating system refuses.
+pub fn append(path: &Path, text: &str) -> Result<()> {
+    let options = OpenOptions::new().create(true).append(true).open(path);
+    options
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .map_err(|source| Error::file(path, source))
 }
 
 /// Creates a progress bar on standard error, which is hidden if standard error is not a terminal.

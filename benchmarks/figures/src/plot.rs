@@ -31,7 +31,7 @@ pub type Drawing = std::result::Result<(), Box<dyn std::error::Error>>;
 /// Writes a plot with a white background, title and foot line; `draw` draws the area between them.
 ///
 /// # Errors
-/// [`Error::Plot`] if the file cannot be written.
+/// [`Error::Plot`] if `draw` fails or the file cannot be written.
 pub fn page(
     path: &Path,
     size: (u32, u32),

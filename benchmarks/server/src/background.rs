@@ -167,6 +167,6 @@ pub(crate) fn snapshot(common: &Common, programs: &[Program], report: &mut Repor
             }
         },
     )?;
-    say!("{sheet}");
+    sheet.show(report)?;
     Ok(())
 }

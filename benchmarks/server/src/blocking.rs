@@ -65,7 +65,7 @@ pub(crate) fn run(common: &Common, programs: &[Program], report: &mut Report) ->
         common.rounds(1, 1),
         |at, round| once(&servers[at], clients, &timeouts_ms, round),
     )?;
-    say!("{sheet}");
+    sheet.show(report)?;
     Ok(())
 }
 

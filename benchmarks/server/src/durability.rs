@@ -72,7 +72,7 @@ pub(crate) fn run(common: &Common, programs: &[Program], report: &mut Report) ->
     if parts.contains(&"rewrite") {
         rewrite(common, programs, report, &mut sheet)?;
     }
-    say!("{sheet}");
+    sheet.show(report)?;
     Ok(())
 }
 

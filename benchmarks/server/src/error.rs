@@ -36,7 +36,7 @@ pub(crate) enum Error {
     /// No server is left to measure.
     #[error("there is no server to measure: {0}")]
     NoServer(String),
-    /// Inconsistent options.
+    /// Options with which the benchmark cannot run.
     #[error("{0}")]
     Options(String),
     /// The run did not measure what it should.

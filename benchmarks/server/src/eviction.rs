@@ -70,7 +70,7 @@ pub(crate) fn run(common: &Common, programs: &[Program], report: &mut Report) ->
             )
         })?;
     }
-    say!("{sheet}");
+    sheet.show(report)?;
     Ok(())
 }
 

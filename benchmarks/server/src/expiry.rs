@@ -207,7 +207,7 @@ pub(crate) fn run(
         });
         Ok(figures)
     })?;
-    say!("{sheet}");
+    sheet.show(report)?;
     let curves: Vec<Curve> = curves.into_iter().flatten().collect();
     report.plot(plot_name, |path, foot| {
         let title = format!(

@@ -44,7 +44,7 @@ pub(crate) fn run(
             once(&server, wanted, window)
         },
     )?;
-    say!("{sheet}");
+    sheet.show(report)?;
     Ok(())
 }
 

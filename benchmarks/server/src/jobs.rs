@@ -41,7 +41,7 @@ const PIPELINE: u64 = 16;
 const CLIENTS: u64 = 50;
 /// Time after the last due time after which a job counts as lost.
 const TIME_LIMIT_US: u64 = 60_000_000;
-/// Time until jobs that do not become due during the run: an hour, in ms.
+/// Minimum time until jobs are due that stay pending during the run: an hour, in ms.
 const FAR_MS: u64 = 3_600_000;
 /// Number of keys that the other client reads in `storm`.
 const LIVE_KEYS: u64 = 10_000;
@@ -116,7 +116,7 @@ pub(crate) fn run(options: &JobsOptions, programs: &[Program], report: &mut Repo
             })?;
         }
     }
-    say!("{sheet}");
+    sheet.show(report)?;
     if parts.contains(&"peers") {
         peers::run(options, programs, report)?;
     }

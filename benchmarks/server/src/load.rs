@@ -111,7 +111,7 @@ struct Tally {
 ///
 /// For a uniform random `u` below 1, the probability that `(count + 1)^u` is in [k + 1, k + 2) is
 /// proportional to ln(1 + 1 / (k + 1)). Rejection sampling corrects it to 1 / (k + 1). O(1): fewer
-/// than 1.5 random numbers on average.
+/// than 1.5 attempts on average, of two random numbers each.
 fn zipf(rng: &mut ChaCha8Rng, count: u64) -> u64 {
     let bound = (count as f64 + 1.0).ln();
     loop {

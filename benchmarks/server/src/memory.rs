@@ -60,7 +60,7 @@ pub(crate) fn run(
             once(&programs[at], load, keys, round)
         })?;
     }
-    say!("{sheet}");
+    sheet.show(report)?;
     let title = format!(
         "Memory: {} of each, values of {SIZE} bytes (medians)",
         thousands(keys as f64)

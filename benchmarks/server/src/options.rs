@@ -158,6 +158,9 @@ pub(crate) struct Output {
     /// Write every figure of every round into this CSV file, one figure per line
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
+    /// Append the figures that have a bar to this page, in Markdown
+    #[arg(long, value_name = "FILE")]
+    pub(crate) page: Option<PathBuf>,
     /// Exit with status 1 if punctual misses a bar, or if the machine was too busy for a verdict
     #[arg(long)]
     pub(crate) strict: bool,

@@ -79,6 +79,6 @@ pub(crate) fn run(
             Ok(figures)
         })?;
     }
-    say!("{sheet}");
+    sheet.show(report)?;
     Ok(())
 }

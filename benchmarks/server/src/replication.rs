@@ -151,7 +151,7 @@ fn sync(common: &Common, programs: &[Program], report: &mut Report) -> Result<()
             }
         },
     )?;
-    say!("{sheet}");
+    sheet.show(report)?;
     Ok(())
 }
 
@@ -193,7 +193,7 @@ fn apply(common: &Common, programs: &[Program], report: &mut Report) -> Result<(
             Ok(Figures::from([("CPU, µs", cpu * 1e6 / requests as f64)]))
         })?;
     }
-    say!("{sheet}");
+    sheet.show(report)?;
     Ok(())
 }
 
@@ -249,6 +249,6 @@ fn expiry(common: &Common, programs: &[Program], report: &mut Report) -> Result<
             Ok(figures)
         },
     )?;
-    say!("{sheet}");
+    sheet.show(report)?;
     Ok(())
 }

@@ -22,6 +22,7 @@ pub(crate) struct Report {
     command_line: String,
     out: Option<PathBuf>,
     csv: Option<Csv>,
+    page: Option<PathBuf>,
     quick: bool,
     strict: bool,
     /// True if Punctual has missed a bar.
@@ -56,6 +57,7 @@ impl Report {
             command_line: words.collect::<Vec<String>>().join(" "),
             out: output.out.clone(),
             csv,
+            page: output.page.clone(),
             quick: output.quick,
             strict: output.strict,
             missed: false,
@@ -132,6 +134,23 @@ impl Report {
         };
         let date: [&dyn Display; 1] = [&self.machine.date];
         Ok(csv.line(&[&date, fields].concat())?)
+    }
+
+    /// Appends a table to the page, if there is one, under the command that measured it.
+    pub(crate) fn append(&mut self, table: &str) -> Result<()> {
+        let Some(path) = &self.page else {
+            return Ok(());
+        };
+        let command = self
+            .command_line
+            .split(" --page ")
+            .next()
+            .unwrap_or_default();
+        punctual_figures::append(path, &format!("`{command}`\n\n{table}\n"))?;
+        if self.written.last() != Some(path) {
+            self.written.push(path.clone());
+        }
+        Ok(())
     }
 
     /// Draws a plot by calling `draw` with the path and the foot line, if plots are enabled.

@@ -93,6 +93,32 @@ struct Line {
     verdicts: String,
 }
 
+impl Line {
+    /// Returns the line as a row of Markdown: the figure, the median of each column with the ratio
+    /// to it, the bar and the verdicts.
+    fn markdown(&self, ratios: &[(usize, usize)]) -> String {
+        let cell = |(at, value): (usize, &Option<Spread>)| {
+            let Some(value) = value else {
+                return "-".to_owned();
+            };
+            let to_it = ratios.iter().zip(&self.ratios);
+            let ratio = to_it.filter(|((_, base), _)| *base == at);
+            let ratio = ratio.filter_map(|(_, ratio)| *ratio).next();
+            let ratio = ratio.map(|ratio| format!(" ({:.2}x)", ratio.median));
+            shown(&self.name, value.median) + &ratio.unwrap_or_default()
+        };
+        let cells: Vec<String> = self.values.iter().enumerate().map(cell).collect();
+        format!(
+            "| {}: {} | {} | {} | {} |\n",
+            self.case,
+            self.name,
+            cells.join(" | "),
+            self.bar,
+            self.verdicts
+        )
+    }
+}
+
 /// A table that grows by cases, each with several figures.
 #[derive(Debug)]
 pub(crate) struct Sheet {
@@ -223,6 +249,22 @@ impl Sheet {
         columns.flat_map(|(at, column)| column.bases.iter().map(move |base| (at, *base)))
     }
 
+    /// Prints the table, and appends the lines that have a bar to the report's page.
+    pub(crate) fn show(&self, report: &mut Report) -> Result<()> {
+        say!("{self}");
+        let lines = self.lines.iter().filter(|line| !line.bar.is_empty());
+        let ratios: Vec<(usize, usize)> = self.ratios().collect();
+        let rows: String = lines.map(|line| line.markdown(&ratios)).collect();
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let columns = self.columns.iter().map(|column| column.product.as_str());
+        let columns: Vec<&str> = columns.collect();
+        let head = format!("| | {} | bar | |\n", columns.join(" | "));
+        let rule = "|---".repeat(columns.len() + 3);
+        report.append(&format!("{head}{rule}|\n{rows}"))
+    }
+
     /// Plots the medians of the figure `name` in all cases as bars.
     pub(crate) fn plot(
         &self,
@@ -324,6 +366,22 @@ impl Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_row_of_markdown_has_the_ratio_beside_the_other_column() {
+        let line = Line {
+            case: "get P=1".into(),
+            name: "CPU, µs".into(),
+            values: vec![Spread::of([4.0, 5.0, 9.0]), Spread::of([10.0]), None],
+            ratios: vec![Spread::of([0.5]), None],
+            bar: "<= 0.9 x".into(),
+            verdicts: "PASS".into(),
+        };
+        assert_eq!(
+            line.markdown(&[(0, 1), (0, 2)]),
+            "| get P=1: CPU, µs | 5.000 | 10.000 (0.50x) | - | <= 0.9 x | PASS |\n"
+        );
+    }
 
     #[test]
     fn units_are_at_the_end_of_names() {

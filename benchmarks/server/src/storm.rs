@@ -126,7 +126,7 @@ pub(crate) fn run(
         });
         Ok(figures)
     })?;
-    say!("{sheet}");
+    sheet.show(report)?;
     let curves: Vec<_> = curves.into_iter().flatten().collect();
     let title = format!(
         "GET latency while {} keys expire in one millisecond (at 0)",

@@ -5,7 +5,7 @@
 //! lease, another consumer, which waits in XREADGROUP, receives them. A transaction reads the
 //! server's time, adds entries, and delivers them to the first consumer by XCLAIM, because
 //! XREADGROUP would also deliver entries whose lease has ended. Lateness is the time of the second
-//! delivery minus the server's time and minus the lease.
+//! delivery minus the server's time in that transaction and minus the lease.
 //!
 //! `retention`: the entries reach their maximum age over some seconds after the end of loading. The
 //! server removes them in the order of their IDs, and INFO has the number of removed entries.
@@ -87,7 +87,7 @@ pub(crate) fn run(common: &Common, programs: &[Program], report: &mut Report) ->
             retention(&servers[at], count, seconds)
         })?;
     }
-    say!("{sheet}");
+    sheet.show(report)?;
     Ok(())
 }
 

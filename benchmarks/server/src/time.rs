@@ -118,7 +118,7 @@ pub(crate) fn run(common: &Common, report: &mut Report) -> Result<()> {
     ];
     let mut sheet = Sheet::new("time", WAYS.map(column).into());
     sheet.add(report, "lateness", &bars, &all.map(figures))?;
-    say!("{sheet}");
+    sheet.show(report)?;
     let turn = Duration::from_secs(common.usual(1, 3));
     let columns = [
         ("with timeouts", true, Some(1)),
@@ -144,7 +144,7 @@ pub(crate) fn run(common: &Common, report: &mut Report) -> Result<()> {
             )]))
         },
     )?;
-    say!("{sheet}");
+    sheet.show(report)?;
     Ok(())
 }
 

@@ -86,7 +86,7 @@ pub(crate) fn run(common: &Common, programs: &[Program], report: &mut Report) ->
         connections(server, *addr, &config, seconds, &mut figures)?;
         Ok(figures)
     })?;
-    say!("{sheet}");
+    sheet.show(report)?;
     Ok(())
 }
 

@@ -32,7 +32,8 @@ const KEYS: u32 = 1_000;
 const RATE: f64 = 10_000.0;
 /// Interval at which the writer sends a part of its writes.
 const STEP: Duration = Duration::from_millis(1);
-/// Time without an invalidation after which no more will arrive, and after which the server sleeps.
+/// Time without an invalidation after which a measurement ends: no more will arrive, and the server
+/// sleeps.
 const SETTLE: Duration = Duration::from_millis(200);
 
 /// Which keys the clients read; see the head of this module.
@@ -95,7 +96,7 @@ pub(crate) fn run(common: &Common, programs: &[Program], report: &mut Report) ->
             once(&programs[at].start(&settings)?, shape, round)
         })?;
     }
-    say!("{sheet}");
+    sheet.show(report)?;
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! The workloads of `bench server`, one row each, and their encoding.
 //!
-//! A row's words may contain placeholders. `{n}`, `{z}` and `{i}` are numbers of 12 digits that
-//! differ for each command: `{n}` is random, `{z}` is random by Zipf's law, and `{i}` counts up.
+//! A row's words may contain placeholders. `{n}`, `{z}` and `{i}` become numbers of 12 digits, new
+//! ones in each command: `{n}` is random, `{z}` is random by Zipf's law, and `{i}` counts up.
 //! `{data}` is the value, `{sha}` the SHA1 digest of the row's script, `{job}` a JSON text of 1 KB.
 //! A word `;` separates the commands of a mix. All other words are sent literally.
 

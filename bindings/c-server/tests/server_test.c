@@ -177,7 +177,7 @@ static void wait_for_blocked_client(const punctual_server *server) {
   }
 }
 
-/* A thread with a client that waits for an element of a list, and what became of it. */
+/* A thread with a client that waits for an element of a list, and the result of the call. */
 typedef struct {
   punctual_server_client *client;
   const char *seconds;

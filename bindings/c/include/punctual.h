@@ -177,7 +177,7 @@ typedef struct {
 
 /**
  * The functions through which a punctual_raw_wheel reads the caller's timers. They should take a
- * few instructions; the wheel calls them once or twice in a timer's life. They must not throw,
+ * few instructions, because most functions of the wheel may call them. They must not throw,
  * longjmp, or use the wheel that calls them: its functions then return PUNCTUAL_REENTERED.
  */
 typedef struct {
@@ -483,7 +483,7 @@ punctual_status punctual_raw_wheel_insert(punctual_raw_wheel *wheel,
 /**
  * Reports that one entry is dead: the table's `deadline` now returns false for it. Some calls also
  * sweep a few entries, so that there are fewer dead entries than live entries plus some hundreds.
- * O(1).
+ * O(1) amortised.
  *
  * Returns PUNCTUAL_OK, PUNCTUAL_NULL or PUNCTUAL_REENTERED.
  *

@@ -7,7 +7,8 @@
 //!   bodies are safe Rust. Each function documents what the caller must guarantee.
 //! - A panic never unwinds into C: `boundary` converts it to [`Status::Panicked`], or to the value
 //!   that means failure in the function's return type.
-//! - For a null pointer to an object, a function returns an error.
+//! - For a null pointer to an object, a function returns an error, or the value that means failure.
+//!   A function that frees an object does nothing for a null pointer.
 //! - The documentation of public items is written for C programmers, because it becomes the
 //!   comments of the header.
 #![deny(missing_docs)]

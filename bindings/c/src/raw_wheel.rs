@@ -13,7 +13,7 @@ use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
 /// The functions through which a punctual_raw_wheel reads the caller's timers. They should take a
-/// few instructions; the wheel calls them once or twice in a timer's life. They must not throw,
+/// few instructions, because most functions of the wheel may call them. They must not throw,
 /// longjmp, or use the wheel that calls them: its functions then return PUNCTUAL_REENTERED.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -188,7 +188,7 @@ pub extern "C" fn punctual_raw_wheel_insert(
 
 /// Reports that one entry is dead: the table's `deadline` now returns false for it. Some calls also
 /// sweep a few entries, so that there are fewer dead entries than live entries plus some hundreds.
-/// O(1).
+/// O(1) amortised.
 ///
 /// Returns PUNCTUAL_OK, PUNCTUAL_NULL or PUNCTUAL_REENTERED.
 ///

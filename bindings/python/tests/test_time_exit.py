@@ -1,6 +1,6 @@
 """The end of the interpreter with armed timers and running functions.
 
-Each program must end by itself, soon, with exit code 0 and an empty stderr.
+Each of the `PROGRAMS` must end by itself, soon, with exit code 0 and without output.
 """
 
 from __future__ import annotations

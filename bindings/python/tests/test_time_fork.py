@@ -126,6 +126,21 @@ def test_timer_that_fell_due_before_the_fork() -> None:
     assert past.c.recv() > 0
 
 
+def test_timer_that_fell_due_after_the_fork() -> None:
+    """It stays disarmed, even if the child has forked since and used no timer before."""
+    begin = now()
+    timer = Timer(0.3)
+
+    def child() -> None:
+        # A busy machine may fork so late that the timer has fired before.
+        fired_before = now() >= begin + 0.3
+        time.sleep(0.4)
+        in_child(lambda: None)
+        assert fired_before or len(timer.c) == 0
+
+    in_child(child)
+
+
 def test_fork_while_timers_fire(go: Go) -> None:
     """Locks that other threads hold during the fork do no harm."""
     over = threading.Event()

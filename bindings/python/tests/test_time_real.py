@@ -1,4 +1,4 @@
-"""punctual.time end to end, on the system's clock. Only these tests sleep.
+"""punctual.time end to end, on the system's clock. These tests sleep.
 
 A busy machine may be late, so the tests check that no timer is early, and wait for late ones.
 """

@@ -130,7 +130,7 @@ fn least_by_avx2<const D: usize>(scores: &[i64; D]) -> usize {
             at += 4;
         }
     }
-    // SAFETY: `main` checks that the processor has AVX2.
+    // SAFETY: `with_d` uses this function only if the processor has AVX2.
     unsafe { least(scores) }
 }
 
@@ -212,7 +212,7 @@ fn tail<const D: usize, K: Copy + Ord + Valued>(
     child
 }
 
-/// Returns the nanoseconds of a pop and push at `n` entries.
+/// Returns the nanoseconds of a pop and a push, which together keep the number of entries.
 fn pairs(heap: &mut dyn Heap, random: &mut u64) -> f64 {
     const PAIRS: u32 = 20_000;
     let start = Instant::now();

@@ -23,7 +23,8 @@ pub enum Event<'a> {
         job: &'a Job,
     },
     /// A command failed: the connection is lost, or the server refuses the command. The worker
-    /// tries again if a later attempt may succeed.
+    /// tries again if a later attempt may succeed. If the server refuses JOB TAKE, the worker
+    /// instead ends with this error.
     Disconnected {
         /// The error of the command that failed.
         error: &'a RedisError,

@@ -138,7 +138,7 @@ where
     ///
     /// # Errors
     ///
-    /// See [`Worker::run_until`].
+    /// If the system refuses a signal handler, and in the cases of [`Worker::run_until`].
     pub async fn run(self) -> RedisResult<()> {
         let signal = stop_signal()?;
         self.run_until(signal).await

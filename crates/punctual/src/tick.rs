@@ -69,7 +69,7 @@ pub const fn next_tick(due: u64, period: u64, now: u64) -> u64 {
     }
 }
 
-/// The error of creating a [`TickScale`] or an [`Epoch`].
+/// The error of creating a [`TickScale`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TickError {

@@ -114,7 +114,8 @@ fn is_error(stack: &mut Stack<'_>) -> bool {
 /// Runs the command that the function's arguments name, and pushes its reply.
 ///
 /// # Errors
-/// A refusal if the arguments are not a command; an error if the reply does not fit on the stack.
+/// An error if the arguments are not a command, if no script runs, or if the reply does not fit on
+/// the stack.
 fn run_command(stack: &mut Stack<'_>) -> Result<(), Raise> {
     let session = stack.context().session();
     let mut args = session.args.take();

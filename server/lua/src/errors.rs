@@ -9,9 +9,11 @@ use crate::raw::{Kind, Stack};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", String::from_utf8_lossy(text))]
 pub struct Failure {
-    /// The text of the error reply, which begins with a code such as `ERR`.
+    /// The text of the error reply. It begins with a code such as `ERR`, unless the script raised a
+    /// table without a code in `err`.
     pub text: Vec<u8>,
-    /// True if it is the error reply of a command, which the server has already counted.
+    /// True if it is the error reply of a command, which the server has already counted in its
+    /// statistics of errors.
     pub counted: bool,
 }
 

@@ -1,9 +1,9 @@
 //! Libraries of functions: loads libraries, and calls their functions.
 //!
 //! A library's code runs once, when the library is loaded. At that time, the only global is a small
-//! table `redis` with `register_function`. When the functions are called later, they have almost
-//! the same globals as scripts. Lua binds code to a table of globals, so both cases use the same
-//! table, whose contents [`Functions`] replaces.
+//! table `redis` with `register_function`, `log` and the server's version. When the functions are
+//! called later, they have almost the same globals as scripts. Lua binds code to a table of
+//! globals, so both cases use the same table, whose contents [`Functions`] replaces.
 
 use punctual_resp::{Args, Reply};
 

@@ -20,8 +20,9 @@ pub trait Host {
     /// Runs a command, and appends exactly one reply in `protocol`, which may be an error.
     fn call(&mut self, args: Args<'_>, protocol: Protocol, reply: &mut Vec<u8>);
 
-    /// Called for each error in the reply of a script. `counted` is true for the error reply of a
-    /// command, which [`call`](Host::call) has already returned. Does nothing by default.
+    /// Called for each error in the reply of a script, for the statistics of errors. `counted` is
+    /// true for the error reply of a command, which the server has counted when
+    /// [`call`](Host::call) returned it. Does nothing by default.
     fn replied_error(&mut self, text: &[u8], counted: bool) {
         let _ = (text, counted);
     }
@@ -37,6 +38,7 @@ pub trait Host {
     }
 
     /// Returns the error with which the script must end now, or `None` if it may continue. Called
-    /// every 10,000 instructions of Lua; work of native functions counts as instructions.
+    /// every 10,000 instructions of Lua; work of native functions counts as instructions. After it
+    /// has returned an error, it is called at each instruction until the script ends.
     fn interrupt(&mut self) -> Option<&'static str>;
 }

@@ -92,7 +92,7 @@ impl Interpreter {
         }
     }
 
-    /// Frees a compiled script.
+    /// Releases a compiled script. Lua's collector frees it later.
     pub fn forget(&mut self, script: Script) {
         self.state.stack().release(script.0);
     }

@@ -93,7 +93,7 @@ fn protect(stack: &mut Stack<'_>, depth: u32) {
     }
 }
 
-/// The metamethod `__index` of the globals.
+/// The metamethod `__index` of the globals, and of the table `redis` while a library is loaded.
 fn missing_global(stack: &mut Stack<'_>) -> Result<i32, Raise> {
     if stack.top() != 2 {
         return Err(Raise::message(

@@ -110,7 +110,8 @@ impl<'p> Restore<'p> {
     ///
     /// # Errors
     ///
-    /// [`Reason::Type`] if the type of the value is unknown.
+    /// [`Reason::Type`] if the type of the value is unknown or a module's; [`Reason::Truncated`] or
+    /// [`Reason::Length`] if the bytes of the type are damaged.
     pub fn value(&mut self) -> Result<Value<'_, &'p [u8]>, Error> {
         let byte = self.input.byte()?;
         let unknown = Error {

@@ -23,8 +23,8 @@ pub enum ProtocolError {
     /// The text after `*` is not a number, or the number is more than
     /// [`Limits::args_max`](crate::Limits::args_max).
     InvalidMultibulkLength,
-    /// The text after `$` is not a number, or the number is negative or more than
-    /// [`Limits::bulk_max`](crate::Limits::bulk_max).
+    /// The text after `$` is not a number, or the number is negative, more than
+    /// [`Limits::bulk_max`](crate::Limits::bulk_max), or 4 GiB and more.
     InvalidBulkLength,
     /// An argument starts with this byte instead of `$`.
     ExpectedDollar(u8),

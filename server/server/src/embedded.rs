@@ -38,8 +38,8 @@ pub enum CallError {
     /// The server has stopped, perhaps before it ran the command.
     #[error("the server has stopped")]
     Stopped,
-    /// The server has closed this client: by QUIT or CLIENT KILL, or because the client did not
-    /// take its messages.
+    /// The server has closed this client, for example by QUIT or CLIENT KILL, or because the client
+    /// did not take its messages. Calls after an interrupted call get this error too.
     #[error("the server has closed this client; connect another one")]
     Closed,
     /// The server has as many clients as `maxclients` allows.
@@ -60,7 +60,7 @@ pub enum CallError {
     /// MONITOR, SYNC, PSYNC, REPLCONF.
     #[error("{0} changes the form of the following replies; it needs a connection over a socket")]
     Unsupported(String),
-    /// The reply cannot be decoded, because it is nested too deeply.
+    /// The reply cannot be decoded, for example because it is nested too deeply.
     #[error("cannot decode the reply: {0}")]
     Reply(#[from] DecodeError),
 }
@@ -86,7 +86,7 @@ pub struct Client {
     pipe: Arc<Pipe>,
     /// Encoded commands. Later calls reuse this buffer and `output`.
     request: Vec<u8>,
-    /// Received output, which the decoder gets next.
+    /// Received output, which is decoded next.
     output: Vec<u8>,
     decoder: Decoder,
     messages: VecDeque<Value>,
@@ -102,7 +102,7 @@ struct Manner {
     /// The thread of the loop must run the command, because the command may take long or stop the
     /// server.
     on_loop: bool,
-    /// The command's reply is a message.
+    /// The command's reply is a message, as with SUBSCRIBE.
     replies_by_message: bool,
     /// The command may change the session.
     changes_session: bool,
@@ -156,8 +156,8 @@ impl Client {
     /// loop wait for each other.
     ///
     /// # Errors
-    /// The server has stopped or has closed the client, or the command is one of
-    /// [`CallError::Unsupported`]. An error that the command replies is a [`Value::Error`].
+    /// Every [`CallError`] except [`CallError::TooManyClients`]. An error that the command replies
+    /// is a [`Value::Error`].
     pub fn call<A: AsRef<[u8]>>(&mut self, args: &[A]) -> Result<Value, CallError> {
         let manner = self.manner(args)?;
         self.call_as(manner, args)
@@ -207,7 +207,8 @@ impl Client {
     /// if no message has arrived in this time.
     ///
     /// # Errors
-    /// The server has stopped or has closed the client.
+    /// The server has stopped or has closed the client, the interrupt function has ended the wait,
+    /// or a message cannot be decoded.
     ///
     /// ```
     /// use punctual_server::{Server, Value};
@@ -234,7 +235,8 @@ impl Client {
         self.interrupt = Some(Box::new(interrupt));
     }
 
-    /// Moves the output to the queue of messages, when no reply is outstanding.
+    /// Moves all output to the queue of messages. If there is no message, blocks for at most `wait`
+    /// until one arrives. Called when no reply is outstanding, so the output has messages only.
     fn collect_messages(&mut self, wait: Option<Duration>) -> Result<(), CallError> {
         loop {
             while let Some(value) = self.decoder.next_value()? {

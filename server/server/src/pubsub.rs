@@ -232,7 +232,8 @@ impl PubSub {
         }
     }
 
-    /// Replaces a subscriber after a change of its protocol. O(topics · log listeners).
+    /// Replaces a subscriber of `topics` after a change of its protocol. O(n · (log topics + log
+    /// listeners)) for n topics of the subscriber.
     pub fn replace<'t>(
         &self,
         kind: Kind,

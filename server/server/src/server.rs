@@ -109,7 +109,7 @@ impl Builder {
     }
 
     /// Sets a directive of redis.conf. Spaces separate several values. The last call for a
-    /// directive wins.
+    /// directive wins, except that each call for `rename-command` or `user` adds a line.
     #[must_use]
     pub fn option(mut self, name: &str, value: &str) -> Self {
         self.options.push((name.to_owned(), value.to_owned()));
@@ -462,7 +462,7 @@ impl Server {
         &self.shared
     }
 
-    /// Returns whether the server is running: nothing, including SHUTDOWN, has requested a stop.
+    /// Returns false once a stop was requested, for example by SHUTDOWN, a signal or a panic.
     pub fn is_running(&self) -> bool {
         !self.shared.stopping.load(Ordering::Acquire)
     }
@@ -476,8 +476,8 @@ impl Server {
     ///
     /// Works like CLOCK ADVANCE, without a connection. Before this returns, due keys have expired
     /// in the order of their deadlines, and the resulting events and the replies of blocked
-    /// commands that timed out have been written to the clients' sockets. O(n log shards) for n due
-    /// keys.
+    /// commands that timed out have been written to the clients' sockets. O(m + n log m) for n due
+    /// keys and m = shards · databases.
     ///
     /// # Errors
     /// The clock is real, the time is out of range, timers keep creating timers that are due at
@@ -550,7 +550,7 @@ impl Server {
     /// depend on each other need a [`Client`].
     ///
     /// # Errors
-    /// The errors of [`Client::call`].
+    /// The errors of [`Server::client`] and of [`Client::call`].
     ///
     /// ```
     /// use punctual_server::Value;

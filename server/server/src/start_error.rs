@@ -44,7 +44,7 @@ pub enum StartError {
     /// The snapshot or the append-only file cannot be loaded.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// The system refuses an event queue, a timer or a thread.
+    /// The system refuses an event queue, a timer, a thread or a signal handler.
     #[error("Can't start an event loop: {0}")]
     EventLoop(#[from] io::Error),
 }

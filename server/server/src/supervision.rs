@@ -1,4 +1,5 @@
-//! `supervised`: notifies systemd or Upstart when the server is ready and when it stops.
+//! `supervised`: notifies systemd when the server loads, is ready, saves and stops; notifies
+//! Upstart when the server starts.
 //!
 //! systemd receives Redis's messages as datagrams on the socket in `NOTIFY_SOCKET` (the protocol of
 //! sd_notify). For Upstart the process stops itself once with SIGSTOP.
@@ -22,7 +23,7 @@ pub(crate) enum Supervision {
     Systemd(Systemd),
 }
 
-/// Connection to systemd.
+/// The notification socket of systemd. Failures to send are logged.
 #[derive(Debug, Clone)]
 pub(crate) struct Systemd {
     address: SocketAddr,

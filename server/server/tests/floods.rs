@@ -1,5 +1,5 @@
 //! Clients that send too much or do not read their replies; memory is released afterwards. A
-//! separate test binary, because it opens as many files as a process may.
+//! separate test binary, because it raises its limit of open files and uses nearly all of them.
 
 mod process;
 
@@ -11,14 +11,15 @@ use std::time::{Duration, Instant};
 use process::{Process, Start as _, exchange, read_to_end};
 use punctual_harness::{number, raise_open_file_limit};
 
-/// Maximum growth of resident memory by a flood, in MiB.
+/// MiB by which resident memory may exceed its size before a flood, once the flood is over. Peaks
+/// have the same margin.
 const LEFT_MIB: f64 = 24.0;
 
 const MIB: usize = 1 << 20;
 /// Bytes of an encoded ECHO of eight digits, and of its reply.
 const ECHO_BYTES: usize = 28;
 const ANSWER_BYTES: usize = 14;
-/// Number of commands in 100 MB.
+/// Number of ECHO commands that fill 100 MB.
 const COMMANDS: usize = 100_000_000 / ECHO_BYTES + 1;
 
 /// Writes all the commands of the pipeline.
@@ -320,7 +321,7 @@ fn a_long_reply_is_in_memory_once() {
     }
 }
 
-/// The reply of one command ends at the limit of the client's output.
+/// A single reply that exceeds the output limit of its client is dropped before it is complete.
 #[test]
 fn a_reply_beyond_the_hard_limit_takes_no_memory() {
     let server = Process::start(&["--client-output-buffer-limit", "normal 8mb 0 0"]);
@@ -352,8 +353,8 @@ fn a_reply_beyond_the_hard_limit_takes_no_memory() {
     server.stop();
 }
 
-/// The messages that one command causes end at the limit as well: messages to other clients, and
-/// messages to the client that sent the command.
+/// Messages that one command publishes are dropped beyond the output limit, whether the subscriber
+/// is another client or the client that sent the command.
 #[test]
 fn messages_beyond_the_hard_limit_take_no_memory() {
     let server = Process::start(&["--client-output-buffer-limit", "pubsub 8mb 0 0"]);

@@ -33,7 +33,7 @@ fn a_pending_connection_is_accepted_when_a_descriptor_is_free() {
     assert_eq!(unanswered.kind(), ErrorKind::WouldBlock);
     // Connected clients are served meanwhile.
     exchange(&mut good, b"PING\r\n", b"+PONG\r\n");
-    // No other event prompts the server to retry.
+    // No event tells the server that descriptors are free, so it must retry by itself.
     drop(files);
     late.set_read_timeout(Some(PATIENCE)).unwrap();
     exchange(&mut late, b"", b"+PONG\r\n");

@@ -28,7 +28,7 @@ pub(crate) struct TimeUnit {
 }
 
 impl TimeUnit {
-    /// Parses an expiration option of SET and GETEX.
+    /// Parses an expiration option of SET, GETEX and INCREX.
     pub(crate) fn of_option(arg: &[u8]) -> Option<Self> {
         let (seconds, absolute) = match () {
             () if is(arg, "EX") => (true, false),
@@ -65,7 +65,8 @@ impl TimeUnit {
     }
 }
 
-/// Expiration option of SET and GETEX. Redis parses all options before it parses the amount.
+/// Expiration option of SET, GETEX and INCREX. Redis parses all options before it parses the
+/// amount.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DeadlineOption {
     /// Unit and base of the amount.

@@ -1,4 +1,5 @@
-//! Classes of keyspace events, from which `notify-keyspace-events` and the rules of NOTIFY select.
+//! Classes of keyspace events. The directive `notify-keyspace-events` selects from them, and so do
+//! the rules of NOTIFY, a command that Redis lacks: it appends events to streams.
 
 /// A set of classes of keyspace events, and of the two kinds of channels: one bit for each letter
 /// of `notify-keyspace-events`.

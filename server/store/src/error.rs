@@ -1,9 +1,9 @@
-//! Errors of commands, with the texts that Redis replies with.
+//! Errors of commands. Commands of Redis have the texts that Redis replies with.
 
 use std::borrow::Cow;
 
-/// Error of a command. [`Error::bytes`] returns Redis's exact line, including the code word
-/// (`ERR`).
+/// Error of a command. [`Error::bytes`] returns the line of the reply, including the code word
+/// (`ERR`); for a command of Redis it is exactly Redis's line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -19,10 +19,11 @@ pub enum Error {
     /// An argument or a value is not a float.
     #[error("ERR value is not a valid float")]
     NotFloat,
-    /// A count or a position out of the command's range.
+    /// A count, a position or another number is out of the command's range.
     #[error("ERR value is out of range")]
     OutOfRange,
-    /// The key does not exist, and the command requires it.
+    /// The key (or the job, for JOB commands of the log) does not exist, and the command requires
+    /// it.
     #[error("ERR no such key")]
     NoSuchKey,
     /// A database number that is not below `databases`.
@@ -40,10 +41,10 @@ pub enum Error {
     /// Too few or too many arguments, with the command's name.
     #[error("ERR wrong number of arguments for '{0}' command")]
     Arity(Cow<'static, str>),
-    /// Any other text of Redis, including the code word.
+    /// Any other text, including the code word.
     #[error("{0}")]
     Text(Cow<'static, str>),
-    /// A text of Redis that repeats bytes of an argument, which need not be UTF-8.
+    /// A text that repeats bytes of an argument, which need not be UTF-8.
     #[error("{}", String::from_utf8_lossy(.0))]
     Bytes(Box<[u8]>),
 }
@@ -71,8 +72,8 @@ impl Error {
         )
     }
 
-    /// Returns Redis's line for this error, without the leading `-` and the line end. Line ends in
-    /// a repeated argument are not escaped.
+    /// Returns the line of the reply, without the leading `-` and the line end. Line ends in a
+    /// repeated argument are not escaped.
     pub fn bytes(&self) -> Cow<'_, [u8]> {
         match self {
             Self::Text(Cow::Borrowed(text)) => Cow::Borrowed(text.as_bytes()),

@@ -35,7 +35,7 @@ pub trait Sink {
     fn keyspace(&mut self, db: usize, class: Classes, event: &str, key: &[u8]);
 
     /// Receives a key that expired at `now`; `value` is its last value if that was a string. Called
-    /// for every expiry, before the `expired` event.
+    /// for every key that expires, before the `expired` event.
     fn expired(&mut self, now: Now, db: usize, key: &[u8], value: Option<&[u8]>, deadline_ms: u64);
 
     /// Receives a field of the hash `key` that expired at `now`. Called for each field, before the
@@ -44,9 +44,9 @@ pub trait Sink {
         let _ = (now, db, key, field, deadline_ms);
     }
 
-    /// An entry of a stream was removed at `now`, because its maximum age was reached at the
-    /// deadline; or a job moved, because its delay or lease ended at the deadline. Called once for
-    /// all entries that are removed together, with the first deadline.
+    /// Called when an entry of a stream was removed at `now`, because its maximum age was reached
+    /// at the deadline, or when a job was moved, because its delay or lease ended at the deadline.
+    /// Called once for all entries that are removed together, with the first deadline.
     fn became_due(&mut self, now: Now, deadline_ms: u64) {
         let _ = (now, deadline_ms);
     }

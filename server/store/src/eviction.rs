@@ -12,7 +12,8 @@ pub enum EvictionOrder {
     Lrm,
     /// Random keys.
     Random,
-    /// Keys with the earliest deadline first, exactly.
+    /// Keys with the earliest deadline first: exactly, unless a thousand fields, timers or queues
+    /// of jobs have earlier deadlines.
     Ttl,
 }
 
@@ -23,7 +24,7 @@ pub struct Eviction {
     pub order: EvictionOrder,
     /// Only keys with a deadline are evicted.
     pub volatile: bool,
-    /// Number of keys that are examined for each evicted key.
+    /// Number of keys that are examined for each evicted key, if the order is LRU, LFU or LRM.
     pub samples: usize,
 }
 

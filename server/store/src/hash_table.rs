@@ -299,7 +299,7 @@ impl HashTable {
         self.len
     }
 
-    /// Returns the index with this hash for which `is` returns true. O(1).
+    /// Returns the index with this hash for which `is` returns true. O(1) on average.
     #[inline(always)]
     pub fn find(&self, hash: Hash, is: impl FnMut(u32) -> bool) -> Option<u32> {
         self.parts[self.part_of(hash.place)].find(hash, is)
@@ -337,7 +337,8 @@ impl HashTable {
     }
 
     /// Adds an index that the table does not hold. `place_of` returns the hash place of any index.
-    /// O(1) amortised; at most O(`PART_MAX`) when a part grows or splits.
+    /// O(1) amortised; at most O(`PART_MAX` + keys / `PART_MAX`), when a part grows or splits and
+    /// the directory doubles.
     pub fn insert(&mut self, hash: Hash, index: u32, place_of: impl Fn(u32) -> u32) {
         let mut number = self.part_of(hash.place);
         if (self.parts[number].len + 1) * 16 > self.parts[number].slots() * LOAD_MAX_16 {
@@ -471,7 +472,7 @@ impl HashTable {
         u32::try_from(prefix + start).ok()
     }
 
-    /// Returns the size of the table in bytes.
+    /// Returns the size of the table in bytes. O(parts).
     pub fn memory(&self) -> usize {
         self.directory.capacity() * size_of::<u32>()
             + self.parts.capacity() * size_of::<Part>()
@@ -482,7 +483,7 @@ impl HashTable {
                 .sum::<usize>()
     }
 
-    /// Returns the number of slots in all chunks.
+    /// Returns the number of slots in all chunks. O(parts).
     pub fn slots(&self) -> usize {
         self.parts.iter().map(Part::slots).sum()
     }

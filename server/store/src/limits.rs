@@ -1,5 +1,5 @@
-//! Settings that commands need: size limits of compact collections and of streams, and the eviction
-//! policy. They come from Redis's directives.
+//! Settings that commands need: size limits of compact collections and of streams, limits of
+//! idempotent producers, and the eviction policy. They come from Redis's directives.
 
 use crate::eviction::Eviction;
 use crate::uses::Uses;

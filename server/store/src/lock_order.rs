@@ -1,8 +1,9 @@
 //! The order of the server's locks, asserted in debug builds.
 //!
 //! A thread that holds a lock may only wait for locks of a later [`Rank`], so threads cannot
-//! deadlock. Shards share one rank and are locked in ascending order, which [`Turn`](crate::Turn)
-//! asserts. `try_lock` is allowed in any order, because it does not wait.
+//! deadlock. Shards share one rank. [`Turn`](crate::Turn) locks them in ascending order, except in
+//! a script's turn, to which the other turns give way (`turn/locks.rs`). `try_lock` is allowed in
+//! any order, because it does not wait.
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;

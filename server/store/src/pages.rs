@@ -1,9 +1,9 @@
-//! Items in pages, under indices that do not change while the item exists: the records of a
-//! database, and the elements of a large collection.
+//! Items in pages, under indices that do not change while the item exists. Examples are the records
+//! of a database, and the elements of a large collection.
 //!
-//! A page is freed as soon as it is empty, so memory is released after a mass expiry. The index of
-//! a removed item is used again. So a holder of an index must check the item: the hash table's
-//! callers compare the name, the wheel compares the record's stamp. The first page grows by
+//! A page is freed as soon as it is empty, so memory is released after a mass expiry. A later item
+//! may get the index of a removed one. So a holder of an index must check the item: the hash
+//! table's callers compare the name, the wheel compares the record's stamp. The first page grows by
 //! doubling, so that a few items take little memory.
 
 /// Binary logarithm of the number of places in a page.

@@ -1,6 +1,6 @@
 //! The instant at which a command runs, and the rounding rule for deadlines.
 //!
-//! Redis counts deadlines in whole milliseconds of unix time; clocks are finer. Two rules prevent a
+//! Redis counts deadlines in whole milliseconds of Unix time; clocks are finer. Two rules prevent a
 //! key from expiring early and a TTL from being greater than requested. When a deadline is compared
 //! with the clock, the clock is rounded **down**, so a due deadline has passed. When a relative
 //! deadline is computed, the clock is rounded **up**, so `PX 100` lasts at least 100 ms and reads
@@ -9,7 +9,7 @@
 /// The stored deadline of a key or a field without a deadline.
 pub const NEVER: u64 = u64::MAX;
 
-/// An instant, in microseconds of unix time.
+/// An instant, in microseconds of Unix time.
 ///
 /// ```
 /// use punctual_store::Now;
@@ -21,12 +21,12 @@ pub const NEVER: u64 = u64::MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Now {
     micros: u64,
-    /// Deadlines in unix ms that are equal to or less than this one are due.
+    /// Deadlines in Unix ms that are equal to or less than this one are due.
     due_ms: u64,
 }
 
 impl Now {
-    /// Creates the instant `micros` microseconds after the unix epoch.
+    /// Creates the instant `micros` microseconds after the Unix epoch.
     pub const fn from_micros(micros: u64) -> Self {
         Self {
             micros,
@@ -34,7 +34,7 @@ impl Now {
         }
     }
 
-    /// Creates the instant `ms` milliseconds after the unix epoch.
+    /// Creates the instant `ms` milliseconds after the Unix epoch.
     pub const fn from_ms(ms: u64) -> Self {
         Self::from_micros(ms.saturating_mul(1000))
     }
@@ -53,17 +53,17 @@ impl Now {
         Self { due_ms: 0, ..self }
     }
 
-    /// Returns the microseconds since the unix epoch.
+    /// Returns the microseconds since the Unix epoch.
     pub const fn micros(self) -> u64 {
         self.micros
     }
 
-    /// Returns the milliseconds since the unix epoch, rounded down.
+    /// Returns the milliseconds since the Unix epoch, rounded down.
     pub const fn read_ms(self) -> u64 {
         self.micros / 1000
     }
 
-    /// Returns the milliseconds since the unix epoch, rounded up. Relative deadlines and remaining
+    /// Returns the milliseconds since the Unix epoch, rounded up. Relative deadlines and remaining
     /// times are computed from them.
     pub const fn base_ms(self) -> u64 {
         self.micros.div_ceil(1000)

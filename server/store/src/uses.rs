@@ -7,8 +7,8 @@
 //! - Under an LFU policy, the bits are minutes and a logarithmic counter (Morris, "Counting large
 //!   numbers of events in small registers", 1978) that decays while the key is not used, as in
 //!   Redis. Redis has 16 bits of minutes. Here the top one of these bits changes with each access.
-//!   Most accesses do not change the counter, so this bit shows eviction that a key was used after
-//!   eviction examined it. The minutes have one bit less and wrap after 22 days, in Redis after 45.
+//!   Without this bit, eviction would not see most uses of a key that it has examined, because the
+//!   counter seldom changes. The 15 bits of minutes wrap after 22 days, Redis's 16 bits after 45.
 
 use crate::time::Now;
 

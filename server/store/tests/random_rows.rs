@@ -16,4 +16,5 @@ fn random_rows_keep_the_properties_of_commands() {
 }
 
 const SEEDS: u64 = 8;
+/// Bytes of input for each seed.
 const LENGTH: usize = 8192;

@@ -175,8 +175,8 @@ pub fn audit(pair: &mut Pair, tolerance: &mut Tolerance) -> Result<Option<Findin
     Ok(None)
 }
 
-/// Audits, then gives the keys of A the deadlines that they have on B, so that the tolerance can be
-/// small again after a stall of the machine.
+/// Audits, then gives the keys of server A the deadlines that they have on server B, so that the
+/// tolerance can be small again after a stall of the machine.
 ///
 /// The audit fails for deadlines that differ by more than the tolerance. The commands that set the
 /// deadlines go to both servers, so that both publish the same events.

@@ -266,7 +266,7 @@ impl Run<'_> {
         }
     }
 
-    /// Runs the simple connections, which only send GET, each with the PING of an exchange.
+    /// Runs the simple connections: each sends GET, and the PING that ends every exchange.
     fn ask_simply(&self) {
         let mut draw = self.draw(2 << 20);
         let mut sessions: Vec<Option<Session>> = (0..SIMPLE).map(|_| None).collect();

@@ -56,7 +56,8 @@ pub enum LinkError {
         /// The server at the other end.
         side: Side,
     },
-    /// The server sent nothing while a reply was due.
+    /// For the time limit, the server sent nothing while a reply was due, or did not read a
+    /// request.
     #[error("server {side} did not answer within {} s", SILENCE.as_secs())]
     Silent {
         /// The server at the other end.
@@ -161,8 +162,8 @@ impl Link {
         self.read()
     }
 
-    /// Closes the sending side and returns the rest of the server's output as bytes. A reset of the
-    /// connection counts as the end: a server that closes with unread input causes it.
+    /// Closes the sending side, and returns the bytes that arrive until the server closes the
+    /// connection. A reset counts as the end: a server that closes with unread input causes it.
     ///
     /// # Errors
     /// [`LinkError::Silent`] if the server does not close, [`LinkError::Io`].

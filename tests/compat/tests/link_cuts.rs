@@ -165,7 +165,7 @@ fn run(primary: &Node, replica: &Node) {
         // The logarithm of the number of bytes before the cut is uniformly distributed.
         let magnitude = rng.random_range(0.0..5.0);
         proxy.cut_after(10_f64.powf(magnitude) as u64);
-        // Until the cut, the client writes in each check of the condition with this probability.
+        // Probability that the client writes a pipeline at each poll for the cut.
         let busy = rng.random_range(0.05..1.0);
         eventually(|| {
             if rng.random_bool(busy) {

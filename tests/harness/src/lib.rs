@@ -40,8 +40,8 @@ pub fn free_port() -> u16 {
     listener.local_addr().expect("it is bound").port()
 }
 
-/// Raises this process's limit of open files to `wanted` or to the hard limit, unless it is higher
-/// already. Returns `wanted` or the hard limit. Children inherit the limit.
+/// Raises this process's limit of open files to the smaller of `wanted` and the hard limit, unless
+/// it is higher already. Returns this smaller number. Children inherit the limit.
 ///
 /// # Panics
 /// If the operating system refuses.

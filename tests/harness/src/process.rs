@@ -41,7 +41,7 @@ pub enum LaunchError {
         "{} is not installed (`make test` installs redis-server; or apt-get install redis-server, brew install redis)", .0.display()
     )]
     NotInstalled(PathBuf),
-    /// The program or its folder is not available.
+    /// The program cannot be executed, or its temporary folder or files cannot be created.
     #[error("cannot start {}: {source}", program.display())]
     Start {
         /// The program's path or name.

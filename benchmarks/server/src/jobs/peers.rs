@@ -6,8 +6,8 @@
 //! handler of a job appends the lateness of the job to a file. The number of lines in the file
 //! shows when all jobs are done. Each measurement starts a new server without persistence.
 //!
-//! The source of the programs is compiled into this binary; `scripts/setup job-peers` installs
-//! their packages.
+//! The sources of the scripts are compiled into this binary. `scripts/setup job-peers` installs
+//! their packages, and builds the Rust client.
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
@@ -143,7 +143,7 @@ pub(super) fn run(options: &JobsOptions, programs: &[Program], report: &mut Repo
             figures => figures,
         }
     })?;
-    say!("{sheet}");
+    sheet.show(report)?;
     Ok(())
 }
 

@@ -33,7 +33,7 @@ pub(crate) const LOADS: &[Load] = &[
         name: "keys with TTL",
         command: "SET",
         count: &["DBSIZE"],
-        bar: Bar::AtMost(80.0),
+        bar: Bar::AtMost(74.0),
         write: Writer::key_with_ttl,
     },
     Load {
@@ -41,7 +41,7 @@ pub(crate) const LOADS: &[Load] = &[
         name: "keys without TTL",
         command: "SET",
         count: &["DBSIZE"],
-        bar: Bar::AtMost(68.0),
+        bar: Bar::AtMost(60.0),
         write: Writer::key,
     },
     Load {
@@ -49,7 +49,7 @@ pub(crate) const LOADS: &[Load] = &[
         name: "hashes of 5 fields",
         command: "HSET",
         count: &["DBSIZE"],
-        bar: Bar::RatioAtMost(1.0),
+        bar: Bar::RatioAtMost(0.85),
         write: Writer::hash,
     },
     Load {
@@ -57,7 +57,7 @@ pub(crate) const LOADS: &[Load] = &[
         name: "members of a set",
         command: "SADD",
         count: &["SCARD", "myset"],
-        bar: Bar::RatioAtMost(1.0),
+        bar: Bar::RatioAtMost(0.85),
         write: Writer::member,
     },
     Load {
@@ -65,7 +65,7 @@ pub(crate) const LOADS: &[Load] = &[
         name: "members of a sorted set",
         command: "ZADD",
         count: &["ZCARD", "myzset"],
-        bar: Bar::RatioAtMost(1.0),
+        bar: Bar::RatioAtMost(0.85),
         write: Writer::scored_member,
     },
     Load {
@@ -73,7 +73,7 @@ pub(crate) const LOADS: &[Load] = &[
         name: "items of a list",
         command: "RPUSH",
         count: &["LLEN", "mylist"],
-        bar: Bar::RatioAtMost(1.0),
+        bar: Bar::RatioAtMost(0.85),
         write: Writer::item,
     },
     Load {
@@ -81,7 +81,7 @@ pub(crate) const LOADS: &[Load] = &[
         name: "entries of a stream",
         command: "XADD",
         count: &["XLEN", "mystream"],
-        bar: Bar::RatioAtMost(1.0),
+        bar: Bar::RatioAtMost(0.85),
         write: Writer::entry,
     },
     Load {

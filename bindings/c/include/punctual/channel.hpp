@@ -1,13 +1,14 @@
 // punctual::channel<T> and select, which pass values between threads.
 //
 // The copies of a channel share a state, which a mutex guards. A thread that waits for one channel
-// uses the condition variables of the state. A select over several channels adds a `waiter` to each
-// of them; every change of a channel wakes its waiters.
+// with a buffer uses the condition variables of the state. A select, and any operation that waits
+// for a channel without a buffer, instead adds a `waiter` to each of its channels; every change of
+// a channel wakes its waiters.
 //
-// On a channel without a buffer, a value moves straight from sender to receiver. Both of them may
-// be selects that wait on several channels, so each waiter is *claimed* once, by the case that it
-// performs: a thread that finds a partner claims both waiters at the same time, and moves the value
-// under the channel's lock.
+// On a channel without a buffer, a value moves straight from sender to receiver. Both may be
+// selects that wait for several channels, and a select performs exactly one case. So a thread
+// *claims* a waiter for one case; a claimed waiter performs no other case. A thread that finds a
+// partner claims both waiters at the same time, and moves the value under the channel's lock.
 //
 // Lock order: channel, waiter; two waiters together. No callback runs while a lock is held.
 #ifndef PUNCTUAL_CHANNEL_HPP
@@ -244,7 +245,7 @@ private:
     std::optional<T> value;
     add_receiver(own, value);
     while (!try_recv(value, own) && !waiting.claimed()) {
-      // At the deadline the waiter claims itself: no sender can find it any more.
+      // At the deadline, the thread claims its own waiter, so that no sender can claim it any more.
       if (!waiting.wait_until(deadline) && waiting.claim(0)) break;
     }
     remove_waiter(own);
@@ -562,7 +563,7 @@ std::size_t select(Cases &&...cases) {
       detail::waiter waiting;
       const detail::waiter_registration<sizeof...(Cases)> registration(all, waiting);
       while (!(which = detail::attempt_any(all, &waiting)) && !(which = waiting.claimed())) waiting.wait();
-    }  // Here the registration ends: a partner that has claimed a case has moved its value.
+    }  // Ending the registration locks the channels: a partner has moved the value of its case.
     all[*which]->run();
     return *which;
   }

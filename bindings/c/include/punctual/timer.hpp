@@ -2,8 +2,8 @@
 //
 // A timer shares its state with the C library, which calls `fire` on one of its threads for each
 // arming that was not stopped, perhaps shortly after the timer counts as fired. `due` counts the
-// pending calls. `cancelled` counts the pending calls that a stop or a reset has cancelled, so that
-// they send no outdated time. Lock order: timer, channel.
+// calls that are still to come. `cancelled` counts those of them that a stop or a reset has
+// cancelled, so that they send no outdated time. Lock order: timer, channel.
 #ifndef PUNCTUAL_TIMER_HPP
 #define PUNCTUAL_TIMER_HPP
 
@@ -139,9 +139,9 @@ struct timer_state {
   /// The channel to which the timer sends. The nil channel for a timer with a function.
   channel<time_point> c;
   std::function<void()> function;
-  /// Number of pending calls of `fire`.
+  /// Number of calls of `fire` that are still to come: for firings, and for the armed timer.
   std::size_t due = 0;
-  /// Number of pending calls of `fire` that a stop or a reset has cancelled.
+  /// Number of these calls that a stop or a reset has cancelled.
   std::size_t cancelled = 0;
 
   /// Empties the channel and cancels pending calls of `fire`. The mutex must be held.

@@ -15,8 +15,9 @@ alice 1
 None
 
 The server runs on its own threads, which never run Python: a busy interpreter does not slow it
-down, and a client in this process may wait for it without a deadlock. It saves and loads no
-snapshot without `dir`, `dbfilename` or `save`, and writes no log without `logger` or `logfile`.
+down, and a client in this process may wait for it without a deadlock. It neither loads nor saves
+files without one of the options `dir`, `dbfilename`, `save` and `appendonly`, and writes no log
+without `logger` or `logfile`.
 """
 
 from __future__ import annotations
@@ -129,8 +130,8 @@ class Server:
     def start(self) -> Self:
         """Start the server unless it runs. When this returns, it accepts connections.
 
-        A restarted server is empty, listens on the same port as before, and starts at the
-        machine's time.
+        A restarted server is empty unless it loads files, listens on the same port as before, and
+        starts at the machine's time.
 
         Returns:
             The server itself.

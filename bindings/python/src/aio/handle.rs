@@ -47,7 +47,8 @@ struct Rare {
     when: Option<Py<PyAny>>,
     /// In debug mode, the stack of the call that armed the handle.
     stack: Option<Py<PyAny>>,
-    /// True after cancellation in debug mode, in which the callback is kept for `repr`.
+    /// True after cancellation in debug mode. It is set while the handle still has its callback, so
+    /// that `repr` shows the callback and the cancellation.
     cancelled: bool,
     repr: Option<Py<PyAny>>,
 }

@@ -10,7 +10,7 @@ use std::os::fd::RawFd;
 use std::time::Duration;
 
 /// Sleeps until the epoll `fd` has an event, a signal arrives, or `time` is over. Releases the GIL.
-/// Returns false if the epoll has no event.
+/// Returns false if the epoll has no event after `time`.
 #[cfg(target_os = "linux")]
 pub(super) fn nap(py: Python<'_>, fd: RawFd, time: Duration) -> PyResult<bool> {
     use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};

@@ -84,7 +84,8 @@ impl Sleep {
     }
 
     /// Returns the pending events of a loop with a virtual clock. If no event is pending, moves the
-    /// clock to `deadline` at once.
+    /// clock to `deadline` at once, unless a call of `run_in_executor` is running: then it waits
+    /// for an event.
     fn jump<'py>(
         &self,
         timers: &Bound<'py, LoopTimers>,

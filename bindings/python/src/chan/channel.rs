@@ -5,14 +5,14 @@
 //!
 //! - One mutex guards all state. It is held for a few instructions, never while a thread blocks or
 //!   an item is dropped. Methods return the items that they remove, so that the caller drops them.
-//! - A blocked operation has an entry with a [`Waiter`] in the queue of each of its channels. The
-//!   thread that completes the waiter removes the entry of the completed case; the waiting thread
-//!   removes its other entries. All other threads skip entries whose waiter has ended and leave
-//!   them in the queue, since they may contain an item.
+//! - A blocked operation has an entry with a [`Waiter`] in the queue of each of its channels. A
+//!   thread that exchanges an item with it removes the entry of the completed case. The waiting
+//!   thread removes all other entries. Until then, threads skip entries whose waiter has ended and
+//!   leave them in the queue, since they may contain an item.
 //! - Receivers wait only while the buffer is empty and the channel is open, senders only while the
 //!   buffer is full and the channel is open. Registration checks this under the same lock, so no
 //!   wake-up is lost.
-//! - An empty channel without waiters has no allocation of its own.
+//! - A new channel has no allocation of its own, nor has an empty channel of capacity 0 or 1.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

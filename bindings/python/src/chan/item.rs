@@ -83,7 +83,8 @@ impl Dtype {
         }
     }
 
-    /// Converts `object` to an item, or raises a `TypeError`.
+    /// Converts `object` to an item. Raises `TypeError` for another type and `OverflowError` for an
+    /// int outside of the type's range.
     #[inline]
     pub(crate) fn item(self, object: &Bound<'_, PyAny>) -> PyResult<Item> {
         match self {

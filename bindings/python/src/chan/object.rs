@@ -16,11 +16,13 @@ use crate::time::{Ticker, Timer};
 /// A channel like those of Go, for passing items between threads.
 ///
 /// `chan(size)` buffers up to `size` items. With the default of 0 a sender waits for its receiver.
-/// Waiting threads are served in the order in which they began to wait. A wait releases the GIL,
-/// and Ctrl-C ends it.
+/// Waiting threads are served in the order in which they began to wait. One exception: the main
+/// thread (except on Linux, every thread) also checks for signals during a wait, and each check
+/// moves it to the end of the queue. A wait releases the GIL, and Ctrl-C ends it.
 ///
 /// `dtype` is the type of the items, by pygolang's names: `object` (the default), `"C.double"` (or
-/// `float`), `"C.int"`, `"C.bool"`, `"C.structZ"`. Sending anything else raises `TypeError`.
+/// `float`), `"C.int"`, `"C.bool"`, `"C.structZ"`. Sending anything else raises `TypeError`, and an
+/// int outside of the type's range `OverflowError`.
 ///
 /// Iteration receives items until the channel is closed. `len` is the number of buffered items.
 ///
@@ -186,8 +188,9 @@ impl Chan {
 
     /// Sends an item. Blocks while no receiver waits and the buffer is full.
     ///
-    /// Raises `PanicError` if the channel is closed, before or during the wait, and `TypeError` if
-    /// the item does not have the channel's type.
+    /// Raises `PanicError` if the channel is closed, before or during the wait, `TypeError` if the
+    /// item does not have the channel's type, and `OverflowError` if it is an int outside of the
+    /// type's range.
     #[pyo3(signature = (item, /))]
     fn send(&self, item: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = item.py();

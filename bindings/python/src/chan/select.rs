@@ -47,8 +47,9 @@ enum CaseArg<'py> {
 /// `(item, ok)` for `recv_`, `None` for a send and for `default`.
 ///
 /// Raises `PanicError` for a second `default`, and for a send on a closed channel.
-/// Raises `TypeError` if an argument is a method but not a case, or if an item does not have the
-/// channel's type, and `AttributeError` if an argument is not a method.
+/// Raises `TypeError` if an argument is a method or a tuple but not a case, or if an item does not
+/// have the channel's type. Raises `AttributeError` if an argument, or the first element of a pair,
+/// is not a method.
 #[pyfunction]
 #[pyo3(signature = (*cases))]
 pub(super) fn select<'py>(cases: &Bound<'py, PyTuple>) -> PyResult<(usize, Py<PyAny>)> {

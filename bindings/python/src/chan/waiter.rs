@@ -1,9 +1,9 @@
 //! One blocked operation, maybe on several channels at once.
 //!
 //! The operation ends once: with the first call of [`Waiter::complete`] by another thread, or with
-//! [`Waiter::withdraw`] by the waiting thread. `progress` holds the outcome; `done` is only the
-//! futex that the thread sleeps on. A greenlet does not sleep: gevent's hub polls a socket, the
-//! waiter's [`Bell`].
+//! [`Waiter::withdraw`] by the waiting thread. `progress` holds the outcome; `done` is 1 from then
+//! on, and is the futex that the thread sleeps on. A greenlet does not sleep: gevent's hub polls a
+//! socket, the waiter's [`Bell`].
 
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, RawFd};
@@ -61,7 +61,7 @@ pub(crate) struct Bell {
 impl Bell {
     /// # Errors
     ///
-    /// The process has too many open files.
+    /// The process or the system has too many open files, or no memory.
     pub(crate) fn new() -> io::Result<Self> {
         let (waker, polled) = UnixStream::pair()?;
         Ok(Bell { waker, polled })

@@ -2,8 +2,9 @@
 //!
 //! # Ground rules
 //!
-//! - `fire` runs on the driver's thread, without the GIL, and must never take it. It sends plain
-//!   floats into channels. A function call is a job, which another thread runs with the GIL.
+//! - On the system's clock, `fire` runs on the driver's thread, without the GIL; on a virtual clock
+//!   it runs in `advance`, with the GIL. It must never take the GIL. It sends plain floats into
+//!   channels. A function call is a job, which runs after `fire` with the GIL.
 //! - An alarm points to its timer without keeping it alive. Dropping a timer disarms it first, so
 //!   the timer of an armed alarm exists; after `disarm` returns, no `fire` is running.
 //! - `disarm` returns the alarm, so that an alarm that owns an object is dropped with the GIL and
@@ -91,7 +92,8 @@ pub(super) struct ProcessLocal<T> {
     process: NonZeroU32,
 }
 
-/// Returns a number that identifies the process: the number of forks in its history, plus 1.
+/// Returns a number that no ancestor of this process has: the number of forks in its history, plus
+/// 1.
 #[inline]
 fn process(forks: u32) -> NonZeroU32 {
     NonZeroU32::MIN.saturating_add(forks)

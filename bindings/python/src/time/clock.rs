@@ -57,8 +57,8 @@ impl Clock {
         }
     }
 
-    /// Returns the reading at a tick of the driver: seconds since 1970, or since the virtual
-    /// clock's start. Needs no GIL.
+    /// Returns the time to send at a tick of the driver: the virtual clock's reading at this tick,
+    /// or the system's current time in seconds since 1970. Needs no GIL.
     #[inline]
     pub(super) fn seconds(&self, tick: u64) -> f64 {
         match &self.0 {
@@ -113,8 +113,8 @@ fn system(py: Python<'_>) -> System {
 static PARENT: GilCell<Option<(System, u64)>> = GilCell::new(None);
 
 impl System {
-    /// Returns true if a deadline is more than a second away, by the coarse clock, whose readings
-    /// may be some milliseconds old.
+    /// Returns true if a deadline is more than a second away by the coarse clock, whose readings
+    /// may be some milliseconds old. Always false on systems other than Linux.
     #[inline]
     fn is_far(self, deadline: u64) -> bool {
         const FAR: u64 = 1_000_000_000;

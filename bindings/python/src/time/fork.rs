@@ -18,15 +18,19 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
 use std::time::Instant;
 
-use crate::chan::forked;
+use crate::chan::{forked, forks};
 
 static FORKING: AtomicBool = AtomicBool::new(false);
-/// Time of the last fork by this process, or of the fork that created it.
+/// Time of the last fork by the process that created the newest driver. In its descendants this is
+/// the fork that separated them from that process.
 static FORKED_AT: Mutex<Option<Instant>> = Mutex::new(None);
+/// Number of forks in the history of the process that created the newest driver.
+static DRIVER_FORKS: AtomicU32 = AtomicU32::new(0);
 /// Number of threads in sections that exclude forks.
 static INSIDE: AtomicU32 = AtomicU32::new(0);
 
-/// Returns the time at which this child was forked. Called only under the GIL.
+/// Returns the time of the last fork by the process that created the newest driver. Called only
+/// under the GIL.
 pub(super) fn forked_at() -> Option<Instant> {
     *FORKED_AT.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -64,8 +68,11 @@ extern "C" fn prepare() {
     while INSIDE.load(Ordering::SeqCst) != 0 {
         std::thread::yield_now();
     }
-    // Read before the fork, because the child may start late on a busy machine.
-    *FORKED_AT.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    // In a child that has created no driver, the time of the fork from the driver's process stays.
+    if forks() == DRIVER_FORKS.load(Ordering::Relaxed) {
+        // Read before the fork, because the child may start late on a busy machine.
+        *FORKED_AT.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
 }
 
 extern "C" fn parent() {
@@ -77,9 +84,10 @@ extern "C" fn child() {
     FORKING.store(false, Ordering::SeqCst);
 }
 
-/// Registers the hooks.
+/// Registers the hooks. Called by each process that creates a driver.
 pub(super) fn register_hooks() {
     static ONCE: Once = Once::new();
+    DRIVER_FORKS.store(forks(), Ordering::Relaxed);
     ONCE.call_once(|| {
         // SAFETY: the hooks are stateless functions, and this module is never unloaded. The child's
         // hook uses only atomics, so it may run in the child of a multithreaded process.

@@ -59,8 +59,8 @@ impl Ticker {
         Ok(ticker)
     }
 
-    /// Sends the time unless the channel is full. Returns the next deadline. Runs on the driver's
-    /// thread.
+    /// Sends the time unless the channel is full. Returns the next deadline. Runs within `fire`:
+    /// see the ground rules of `alarm`.
     pub(super) fn tick(&self, due: u64, now: u64) -> u64 {
         let _ = self.channel.try_send(Item::Double(self.clock.seconds(now)));
         next_tick(due, self.period, now)

@@ -29,9 +29,9 @@ use crate::gil::GilCell;
 /// Fires once, `dt` seconds from now: sends the time into its channel `c`, or calls `f`.
 ///
 /// The time is a float of seconds, as `now()` returns: the time at which the timer fired if a
-/// thread was waiting, otherwise the time of the deadline. `dt` is a number of seconds. If `dt` is
-/// 0 or less, the timer fires at once; if `dt` is infinite, the timer never fires. The clock is
-/// monotonic: setting the system's time does not affect timers.
+/// thread had waited for it, otherwise the time of the deadline. `dt` is a number of seconds. If
+/// `dt` is 0 or less, the timer fires at once; if `dt` is infinite, the timer never fires. The
+/// clock is monotonic: setting the system's time does not affect timers.
 ///
 /// With `f` the timer sends nothing, and its `c` is the nil channel. `f` is called without
 /// arguments on a thread of a pool, so a slow function delays no other timer. Its exceptions go to
@@ -202,7 +202,7 @@ impl Timer {
         }
     }
 
-    /// Sends the time of tick `now`. Runs on the driver's thread.
+    /// Sends the time of tick `now`. Runs within `fire`: see the ground rules of `alarm`.
     pub(super) fn expire(&self, now: u64) {
         self.send(self.clock.seconds(now));
     }

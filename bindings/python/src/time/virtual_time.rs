@@ -155,7 +155,7 @@ impl VirtualTime {
         self.seconds(self.driver.now())
     }
 
-    /// Next deadline in seconds; None if no timer is armed.
+    /// Next deadline in seconds; None if no armed timer will ever fire.
     #[getter]
     fn next_deadline(&self) -> Option<f64> {
         let next = self.driver.next_deadline().filter(|&next| next != u64::MAX);

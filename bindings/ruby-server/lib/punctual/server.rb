@@ -18,8 +18,8 @@ module Punctual
   # it.
   #
   # The server's threads never run Ruby, so a client in this process may wait for the server without
-  # a deadlock. The server saves and loads no snapshot without one of the options `dir`,
-  # `dbfilename` and `save`, and writes no log without `logfile`.
+  # a deadlock. The server saves and loads no files without one of the options `dir`, `dbfilename`,
+  # `save` and `appendonly`, and writes no log without `logfile`.
   #
   # A fork of this process may connect to the server, but only the process that started it can stop
   # or query it.
@@ -112,8 +112,8 @@ module Punctual
     end
 
     # Starts the server unless it runs. When this returns, the server accepts connections. A
-    # restarted server is empty, listens on the same port as before, and starts at the machine's
-    # time.
+    # restarted server is empty unless it loads files, listens on the same port as before, and
+    # starts at the machine's time.
     #
     # @return [self]
     # @raise [SystemCallError] if an address is in use, or not permitted
@@ -184,6 +184,7 @@ module Punctual
     # @param seconds [Numeric] rounded up to microseconds
     # @return [::Time] the new time of the clock
     # @raise [ArgumentError] if the seconds are negative, infinite or NaN
+    # @raise [RangeError] if the new time is later than the server can count
     # @raise [RuntimeError] if the clock is real, or the server does not run
     def advance(seconds)
       time_at(@native.advance(micros(seconds)))
@@ -193,7 +194,8 @@ module Punctual
     #
     # @param time [::Time, Numeric] a number is in seconds since 1970
     # @return [::Time] the new time of the clock
-    # @raise [ArgumentError] if the time is before the clock's time
+    # @raise [ArgumentError] if the time is before the clock's time, negative, infinite or NaN
+    # @raise [RangeError] if the time is later than the server can count
     # @raise [RuntimeError] if the clock is real, or the server does not run
     def set_time(time) # rubocop:disable Naming/AccessorMethodName -- Redis's command has this name
       time = time.to_r if time.is_a?(::Time)

@@ -4,8 +4,8 @@ module Punctual
   # Timers of an event loop: the interface of `IO::Event::Timers`.
   #
   # Times are readings of the monotonic clock in seconds, as {#now} returns. A loop waits for
-  # {#wait_interval} seconds, then calls {#fire}. Every operation is O(1), and a cancelled timer is
-  # removed at once.
+  # {#wait_interval} seconds, then calls {#fire}. Arming, firing and cancelling a timer is O(1), and
+  # O(log n) at worst in pure Ruby. A cancelled timer is removed at once.
   #
   # @example
   #   timers = Punctual::EventTimers.new
@@ -34,7 +34,7 @@ module Punctual
         @place = nil
       end
 
-      # Cancels the timer, in O(1). Does nothing if it has fired.
+      # Cancels the timer. Does nothing if it has fired.
       #
       # @return [nil]
       def cancel!

@@ -21,7 +21,7 @@ module Punctual
   #   words << "abacus" << "sum"
   #   words.pop #=> "sum"
   class PriorityQueue
-    # Default number of children per node. It needs the fewest comparisons for a push and a pop.
+    # Default number of children per node, which is best for most uses.
     DEFAULT_D = 4
     # Maximum number of children per node.
     MAX_D = 128

@@ -1,17 +1,19 @@
 use super::sync::{AtomicU64, Ordering, fence};
 
-/// The value while the thread is awake. No tick is before 0, so no caller takes this value.
+/// The value while the thread is awake. `take_if_after` leaves it alone, because no tick is before
+/// 0.
 const AWAKE: u64 = 0;
 
 /// A thread's announcement that it sleeps until a tick. Other threads read it to decide whether
 /// they must wake the thread.
 ///
-/// No wake-up is lost. The sleeper announces and then checks for work again; another thread
-/// publishes an earlier deadline and then reads the announcement. Each side has a sequentially
-/// consistent fence between its write and its read, so at least one of them sees the other's write.
-/// Either the sleeper finds the new deadline in its check, or the other thread takes the
-/// announcement and wakes the sleeper. Both sides change the announcement by `swap`, so exactly one
-/// thread takes it.
+/// No wake-up is lost. The sleeper announces its sleep and then checks for work again. Another
+/// thread publishes an earlier deadline and then reads the announcement. Each side has a
+/// sequentially consistent fence between its write and its read, so at least one of them sees the
+/// other's write. If the sleeper sees the new deadline, it does not sleep. If the other thread sees
+/// the announcement, it *takes* it: a `swap` replaces the announcement by the value of a thread
+/// that is awake. Only one thread gets the announcement from its `swap`, and only that thread wakes
+/// the sleeper.
 ///
 /// An announcement does not put a thread to sleep or wake it. A driver does that with a condition
 /// variable, an event loop with its poller.
@@ -38,8 +40,8 @@ impl Announcement {
         Announcement(AtomicU64::new(AWAKE))
     }
 
-    /// Announces that the calling thread sleeps until `tick`. `u64::MAX` means forever; 0 counts as
-    /// 1.
+    /// Announces that the calling thread sleeps until `tick`. `u64::MAX` means that it sleeps until
+    /// it is woken. A tick of 0 counts as 1.
     ///
     /// The thread must check for work after this call, and before it sleeps. O(1).
     pub fn announce(&self, tick: u64) {
@@ -53,7 +55,7 @@ impl Announcement {
     }
 
     /// Takes the announcement if the sleeper would sleep beyond `tick`. The caller must then wake
-    /// it.
+    /// the sleeper.
     ///
     /// The caller must publish its deadline or message before this call. Returns the tick until
     /// which the sleeper would have slept. O(1): one fence and one load if there is nothing to

@@ -1,8 +1,8 @@
 //! The state that a [`Driver`](super::Driver) shares with its thread, the loop of the thread, and
 //! the advance of a virtual clock.
 //!
-//! The driver's thread takes `runner` out of its mutex for as long as the thread lives; `advance`
-//! locks the mutex instead.
+//! The driver's thread takes `runner` out of its mutex for as long as the thread lives. A virtual
+//! driver has no thread; there `advance` locks the mutex and uses the runner.
 
 use core::fmt;
 use core::mem::ManuallyDrop;

@@ -15,8 +15,9 @@
 //!   for an alarm that has fired, its `fire` has completed.
 //! - A thread that arms an alarm wakes the driver's thread only if the alarm is due before the tick
 //!   until which the driver's thread sleeps. Disarming never wakes it.
-//! - Only the driver's thread, [`now`](Driver::now) and [`deadline_after`](Driver::deadline_after)
-//!   read the clock. A [virtual](Driver::virtual_clock) driver has no thread:
+//! - After the driver's creation, only the driver's thread, [`now`](Driver::now) and
+//!   [`deadline_after`](Driver::deadline_after) read the clock. A [virtual](Driver::virtual_clock)
+//!   driver has no thread:
 //!   [`advance`](Driver::advance) fires alarms in the order of deadlines on the calling thread.
 //! - The thread blocks all signals, so the program can block a signal and wait for it. Threads that
 //!   a runner starts inherit that signal mask. The threads of [`Workers`] instead have the mask of
@@ -157,7 +158,7 @@ impl Handle {
 /// example.
 ///
 /// Dropping a driver waits until the runner has done the current jobs, ends the thread, and drops
-/// the armed alarms.
+/// the armed alarms. A drop on the driver's own thread, in a job, does not wait.
 #[derive(Debug)]
 pub struct Driver<A: Alarm> {
     shared: Arc<Shared<A>>,
@@ -283,7 +284,7 @@ impl<A: Alarm> Driver<A> {
         self.len() == 0
     }
 
-    /// Returns the earliest deadline, or `None` if no alarm is armed. O(cores).
+    /// Returns the earliest deadline, or `None` if no alarm is armed. O(cores) amortised.
     pub fn next_deadline(&self) -> Option<u64> {
         let shards = self.shared.shards().iter();
         shards.filter_map(|shard| shard.next_deadline()).min()

@@ -1,7 +1,7 @@
 //! Loom models of the driver, run by `scripts/loom`. Loom tries every interleaving of the threads.
 //!
-//! Time does not pass in a model: a deadline of 1 is due, and a sleep never times out. So a lost
-//! wake-up is a deadlock, which loom reports.
+//! Time does not pass in a model: the clock is far beyond tick 1, so a deadline of 1 is due, and a
+//! sleep never times out. So a lost wake-up is a deadlock, which loom reports.
 
 use std::boxed::Box;
 use std::sync::Arc;

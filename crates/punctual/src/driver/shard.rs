@@ -66,9 +66,9 @@ impl<A: Alarm> Shard<A> {
         queue
     }
 
-    /// Yields the processor until a waiting thread has taken the lock. Otherwise the driver's
-    /// thread would lock again before the waiting thread wakes up, and the waiting thread would
-    /// wait until all due alarms have fired.
+    /// Yields the processor, at most [`YIELDS_MAX`] times, until a waiting thread has taken the
+    /// lock. Otherwise the driver's thread would lock again before the waiting thread wakes up, and
+    /// that thread would wait until all due alarms have fired.
     pub(super) fn yield_lock(&self) {
         // Loom models need no fairness.
         if cfg!(all(test, loom)) {

@@ -11,11 +11,12 @@ use super::sync::{Condvar, Mutex, lock, wait};
 
 #[derive(Debug)]
 pub(super) struct Sleeper {
-    /// The announcement is `u64::MAX` before the driver's thread exists, so that the first thread
-    /// that arms an alarm takes it and starts the driver's thread.
+    /// Before the driver's thread exists, the announcement is `u64::MAX`, as of a thread that
+    /// sleeps until it is woken. So the first thread that arms an alarm finds that it must wake the
+    /// driver's thread, and starts it.
     announcement: Announcement,
-    /// True if a thread has taken the announcement, so that the driver's thread must not sleep. Set
-    /// and cleared only on the slow path.
+    /// True if another thread has replaced the announcement in order to wake the driver's thread,
+    /// which then must not sleep. Set and cleared only on the slow path.
     woken: Mutex<bool>,
     wake: Condvar,
 }

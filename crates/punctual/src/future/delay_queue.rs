@@ -21,9 +21,10 @@ use crate::time::timeline::{self, Timeline};
 /// A queue of values with deadlines, and a stream that yields them when they are due.
 ///
 /// One task waits for all values with one alarm, so a million values cost only their memory in the
-/// queue. Every operation is O(1), and takes a lock only to move the alarm. The queue yields values
-/// in the order of their deadlines, and values with equal deadlines in the order in which they were
-/// inserted or reset.
+/// queue. Every operation except [`clear`](Self::clear) is O(1), some of them amortised. Only an
+/// operation that moves or disarms the alarm, or a poll that waits, takes a lock. The queue yields
+/// values in the order of their deadlines, and values with equal deadlines in the order in which
+/// they were inserted or reset.
 ///
 /// The stream ends (`None`) whenever the queue is empty, and continues after an insertion: the task
 /// that found the queue empty is woken when the value is due. In tokio's `select!`, give the

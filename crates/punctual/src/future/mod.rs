@@ -22,7 +22,7 @@
 //!
 //! The futures need no setup, and a runtime's own timers need not be enabled. The
 //! [driver](crate::driver) of the process wakes them: a thread that sleeps exactly until the next
-//! deadline. Waiting futures of different threads do not contend for a lock.
+//! deadline. Waiting futures of different threads rarely contend for a lock.
 //!
 //! # Exactness
 //!
@@ -32,8 +32,8 @@
 //!
 //! # Cancellation
 //!
-//! All futures may be dropped between any two polls. A dropped future is disarmed at once and
-//! leaves no memory in use. Dropping [`Interval::tick`] or [`DelayQueue::next`] loses no tick and
+//! All futures may be dropped between any two polls. A dropped future is disarmed at once, and the
+//! driver reuses its memory. Dropping [`Interval::tick`] or [`DelayQueue::next`] loses no tick and
 //! no value, so they can be branches of a `select!` in a loop. Forgetting a future (`mem::forget`)
 //! costs only a spurious wake-up.
 //!

@@ -1,8 +1,8 @@
 //! Loom models of all interleavings of a poll, a reset or a drop with the deadline, run by
 //! `scripts/loom`.
 //!
-//! Time does not pass in a model: a deadline of 1 is due, and a sleep never times out. So a lost
-//! wake-up is a deadlock, which loom reports.
+//! Time does not pass in a model: the real clock is far beyond tick 1, so a deadline of 1 is due,
+//! and a sleep never times out. So a lost wake-up is a deadlock, which loom reports.
 
 use core::task::{Context, Waker};
 use std::sync::Arc;

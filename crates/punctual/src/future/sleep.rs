@@ -144,8 +144,8 @@ impl Sleep {
     /// Changes the deadline to an earlier or later instant. O(1).
     ///
     /// A waiting task is woken at the new deadline. If the old deadline has just passed, the task
-    /// may be woken spuriously, and its next poll waits again. A reset does not allocate, and
-    /// usually does not wake the driver's thread.
+    /// may be woken spuriously, and its next poll waits again. A reset usually changes only the
+    /// timer's record: it neither allocates nor wakes the driver's thread.
     ///
     /// ```
     /// use std::time::{Duration, Instant};

@@ -1,8 +1,8 @@
 //! A task that waits for a deadline in a driver.
 //!
-//! The alarm holds the task's waker. While the alarm's handle is valid, the deadline has not
-//! passed. When the handle is stale, the driver has taken the waker, and has woken the task or does
-//! so soon. So the task and the driver share no flag and allocate nothing. `model.rs` checks all
+//! The alarm holds the task's waker. While the alarm's handle is valid, the alarm has not fired.
+//! When the handle is stale, the driver has taken the waker, and has woken the task or does so
+//! soon. So the task and the driver share no flag and allocate nothing. `model.rs` checks all
 //! interleavings of a poll and the deadline with loom.
 
 use core::mem;
@@ -22,7 +22,7 @@ impl Waiting {
         Waiting(timeline.arm(deadline, Alarm::Wake(waker.clone())))
     }
 
-    /// Returns true if the deadline has not passed. The driver then wakes `waker`, not an earlier
+    /// Returns true if the alarm has not fired. The driver then wakes `waker`, not an earlier
     /// waker.
     #[inline]
     pub(super) fn is_pending(&self, timeline: &Timeline, waker: &Waker) -> bool {
@@ -46,7 +46,7 @@ impl Waiting {
         timeline.with(self.0, swap).is_some()
     }
 
-    /// Changes the deadline. Returns false if the old deadline has passed.
+    /// Changes the deadline. Returns false if the alarm has fired.
     #[inline]
     pub(super) fn rearm(&self, timeline: &Timeline, deadline: u64) -> bool {
         timeline.rearm(self.0, deadline)

@@ -128,7 +128,7 @@ pub struct Expired<T> {
     pub value: T,
 }
 
-/// The result of [`Wheel::poll_due`](wheel::Wheel::poll_due).
+/// The result of a queue's `poll_due`, such as [`Wheel::poll_due`](wheel::Wheel::poll_due).
 ///
 /// ```
 /// use punctual::{Polled, Wheel};
@@ -214,7 +214,7 @@ pub trait DeadlineQueue<T> {
     fn pop_due(&mut self, now: u64) -> Option<Expired<T>>;
 
     /// Pops like [`pop_due`](Self::pop_due). Each popped timer takes 1 from `budget`, and so does
-    /// each entry that a [`Wheel`](wheel::Wheel) moves on the way.
+    /// each entry that a [`Wheel`](wheel::Wheel) moves or drops on the way.
     fn poll_due(&mut self, now: u64, budget: &mut usize) -> Polled<T>;
 
     /// Returns a lower bound of all deadlines, or `None` if no timer is armed.

@@ -66,7 +66,7 @@ impl Timer {
     ///
     /// # Panics
     ///
-    /// If this is the first timer of the process and the timer thread cannot be started.
+    /// If the timer thread does not run yet and cannot be started.
     ///
     /// ```
     /// use std::time::Duration;

@@ -27,7 +27,7 @@ enum Op {
     Clear,
 }
 
-/// Returns times from six hours before the clock to 31 hours after it.
+/// Returns times from six hours before the clock to 30 hours after it.
 fn distance() -> impl Strategy<Value = i64> {
     (-40i64..200, 0..40).prop_map(|(mantissa, exponent)| mantissa << exponent)
 }

@@ -3,8 +3,8 @@
 //! Ground rules, on which the proofs rest:
 //!
 //! - **An error of Lua is a jump** (`longjmp`) over stack frames, whose destructors do not run.
-//!   Only two places raise an error: Lua's own C code, and [`function::trampoline`], after
-//!   everything with a destructor is dropped.
+//!   Only three places raise an error: Lua's own C code, and [`function::trampoline`] and the hook
+//!   in [`state`], after everything with a destructor is dropped.
 //! - **No function of [`Stack`] raises an error.** Functions that allocate cannot run out of
 //!   memory, because the allocator ignores the limit while Rust code runs (see [`state`]). There
 //!   are no functions that call metamethods. Functions that write to a table are for tables that

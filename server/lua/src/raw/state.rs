@@ -211,7 +211,7 @@ impl State {
         let status = unsafe { ffi::lua_pcall(self.state.as_ptr(), arguments, 1, 1) };
         self.context.native.set(true);
         self.context.host.set(None);
-        // After an interrupt, the hook runs for each line; here it is set back to counting.
+        // After an interrupt, the hook runs for each instruction; here it is set back to counting.
         if self.context.interrupted.take() {
             // SAFETY: the state and the hook are valid.
             unsafe {
@@ -342,8 +342,9 @@ impl Work {
     /// Counts a step. `held` is the number of bytes that the function has allocated outside of Lua.
     ///
     /// # Errors
-    /// If the script must end ([`Host::interrupt`]), or if more memory is in use than scripts may
-    /// allocate. Only every 10,000th step, and steps with a large `held`, are checked.
+    /// If the script must end ([`Host::interrupt`]), if more memory is in use than scripts may
+    /// allocate, or if the stack has no room for an error. Every 10,000th step is checked. A step
+    /// with a large `held` checks only the memory.
     pub(crate) fn step(&mut self, stack: &Stack<'_>, held: usize) -> Result<(), Raise> {
         const STEPS: u32 = 10_000;
         const LARGE: usize = 1 << 20;
@@ -381,7 +382,7 @@ pub(crate) struct Place {
 }
 
 /// Lua's hook, called every [`INSTRUCTIONS`] instructions. Once the script must end, it is called
-/// for each line, so that a script cannot continue after a `pcall` that catches the error.
+/// for each instruction, so that a script cannot continue after a `pcall` that catches the error.
 unsafe extern "C-unwind" fn hook(state: *mut ffi::lua_State, _: *mut ffi::lua_Debug) {
     // SAFETY: the state is valid.
     if unsafe { interrupts(state) } {
@@ -406,7 +407,8 @@ unsafe fn interrupts(state: *mut ffi::lua_State) -> bool {
     let text = match asked {
         Ok(None) => {
             // A coroutine in a library of functions can outlive the call in which it was
-            // interrupted. Its hook still runs for each line; here it is set back to counting.
+            // interrupted. Its hook still runs for each instruction; here it is set back to
+            // counting.
             // SAFETY: the state and the hook are valid.
             unsafe {
                 if ffi::lua_gethookmask(state) & ffi::LUA_MASKLINE != 0 {
@@ -477,5 +479,6 @@ fn layout(size: usize) -> Layout {
     Layout::from_size_align(size, ALIGN).expect("Lua's sizes are below isize::MAX")
 }
 
-// SAFETY: Lua does not bind a state to a thread, and all uses of the state need `&mut`.
+// SAFETY: Lua does not bind a state to a thread. The context has a pointer to the host only during
+// a call of a script, and its `state` is the session, which is `Send`.
 unsafe impl Send for State {}

@@ -128,7 +128,8 @@ impl Block<Vec<u8>> {
     ///
     /// # Panics
     ///
-    /// If no entry starts at the position.
+    /// If the byte at the position cannot be the first byte of an entry. A wrong position whose
+    /// byte can be one is not noticed, and corrupts the block.
     pub fn delete(&mut self, at: usize) -> bool {
         let first = self.first();
         let flags = &mut self.bytes[first + at];

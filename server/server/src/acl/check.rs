@@ -14,8 +14,8 @@ use crate::acl::user::{Head, Selector, User};
 use crate::table::Entry;
 use crate::table::access::{Need, Needs};
 
-/// Reason for which a command is denied. If several selectors deny the command, the one that comes
-/// last in the order of this type is reported, as in Redis.
+/// Reason why a command is denied. If several selectors deny the command for different reasons, the
+/// reason that comes last in this type is reported, as in Redis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Denied {
     /// The user may not run the command.
@@ -181,9 +181,9 @@ fn check_keys(selector: &Selector, entry: &Entry, args: Args) -> Result<(), Deni
     denied.map_or(Ok(()), Err)
 }
 
-/// Returns true if a selector certainly allows reading every key that a glob matches. That is so if
-/// one of the selector's patterns is `*` or equals the glob. A glob without special characters is a
-/// name, so it is enough that a pattern matches it. Other globs are not compared.
+/// Returns true if a selector allows reading all keys, or if one of its patterns is `*`, is equal
+/// to the glob, or matches a glob without special characters (which is a name). Returns false for
+/// any other glob, even if a pattern matches all of its keys, as `a*` does for `ab*`.
 fn reads_all_of(selector: &Selector, glob: &[u8]) -> bool {
     let is_name = !glob.iter().any(|byte| b"*?[\\".contains(byte));
     selector.all_keys

@@ -14,7 +14,8 @@ use crate::world::disk::Disk;
 /// Error of the configured users that prevents the server from starting.
 #[derive(Debug, thiserror::Error)]
 pub enum UsersError {
-    /// A `user` line has a rule that cannot be applied.
+    /// A `user` line names a user that an earlier line names, has white space in the user's name,
+    /// has an unmatched parenthesis, or has a rule that cannot be applied.
     #[error(transparent)]
     Line(#[from] ConfigError),
     /// Users are defined both in redis.conf and in an ACL file.
@@ -24,7 +25,7 @@ pub enum UsersError {
          users directly in your redis.conf, but not both."
     )]
     Both,
-    /// The ACL file has errors.
+    /// The ACL file cannot be read, or has errors. Contains Redis's text.
     #[error("Aborting Redis startup because of ACL errors: {0}")]
     File(String),
 }
@@ -104,7 +105,7 @@ impl Users {
     /// Reads a file of users. [`Users::replace`] puts the result into effect.
     ///
     /// # Errors
-    /// Returns Redis's text, with all errors of the file.
+    /// Returns Redis's text: the reason why the file cannot be read, or the errors of its lines.
     pub(crate) fn read(
         &self,
         disk: &Disk,
@@ -185,8 +186,8 @@ impl Users {
             match self.rules.apply(&mut user, rule, all_channels) {
                 Ok(false) => {}
                 Ok(true) => warn_of_first_args(logger, &[rule.to_vec()]),
-                // All unknown commands of the line are reported, but only the first other error,
-                // because that error may cause the next ones.
+                // All unknown commands and categories of the line are reported, but only the first
+                // error of another kind, because that error may cause the next ones.
                 Err(error @ RuleError::Unknown) => errors.push_str(&format!(
                     "{location}: Error in applying operation '{}': {error}. ",
                     String::from_utf8_lossy(rule)

@@ -109,6 +109,7 @@ impl Log {
     pub(crate) fn add(&self, denial: Denial, now_ms: u64, max: usize) {
         /// Number of the latest entries that are compared with a new denial.
         const COMPARED: usize = 10;
+        /// Maximum time between consecutive denials of one entry.
         const GROUPED_MS: u64 = 60_000;
         self.denied[denial.reason as usize].fetch_add(1, Ordering::Relaxed);
         let (next_id, entries) = &mut *self.entries.lock();

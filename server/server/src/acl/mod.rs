@@ -8,10 +8,11 @@
 //! - A selector has one bit for each row of the command table; subcommands have their own rows.
 //!   [`rules`] parses and prints rules, [`categories`] derives categories, [`check`] decides,
 //!   [`log`] records denials, [`file`] reads and writes `aclfile`.
-//! - A command is checked when it arrives, again when EXEC runs it, and, as the script's caller,
-//!   when a script calls it. A waiting command is checked again when its user changes: the thread
-//!   that runs SETUSER ends a forbidden wait as CLIENT UNBLOCK does, and each loop closes clients
-//!   with forbidden subscriptions. The primary's stream and the append-only file are not checked.
+//! - A command is checked when it arrives, and again when EXEC runs it. A command that a script
+//!   calls is checked with the permissions of the user that runs the script. A waiting command is
+//!   checked again when its user changes: the thread that runs SETUSER ends a forbidden wait as
+//!   CLIENT UNBLOCK does, and each loop closes clients with forbidden subscriptions. The primary's
+//!   stream and the append-only file are not checked.
 
 pub(crate) mod categories;
 pub(crate) mod check;

@@ -46,7 +46,8 @@ pub(crate) struct Rules {
     pub(crate) categories: Vec<Category>,
 }
 
-/// Returns true if a name or a pattern has characters that would make printed rules ambiguous.
+/// Returns true if a name or a pattern has white space or a zero byte, which printed rules cannot
+/// contain.
 pub(crate) fn has_spaces(text: &[u8]) -> bool {
     text.iter()
         .any(|byte| matches!(byte, b' ' | b'\t'..=b'\r' | 0))
@@ -55,7 +56,7 @@ pub(crate) fn has_spaces(text: &[u8]) -> bool {
 /// Joins the arguments of each selector `(...)` that spans several arguments.
 ///
 /// # Errors
-/// Returns the position of a parenthesis that is not closed.
+/// Returns the position of the argument whose parenthesis is not closed.
 pub(crate) fn merged<'a>(words: impl Iterator<Item = &'a [u8]>) -> Result<Vec<Vec<u8>>, usize> {
     let mut rules: Vec<Vec<u8>> = Vec::new();
     let mut open: Option<(usize, Vec<u8>)> = None;

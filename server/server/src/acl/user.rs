@@ -90,8 +90,8 @@ impl User {
         self.unrestricted
     }
 
-    /// Returns true if this user needs no password. If it is the default user, clients then need
-    /// not authenticate.
+    /// Returns true if this user is on and needs no password. Clients need not authenticate if the
+    /// default user is open.
     pub(crate) fn is_open(&self) -> bool {
         self.on && self.no_password
     }

@@ -53,7 +53,7 @@ pub(crate) struct ChangeLog {
     recent: Mutex<Vec<KeyHash>>,
     room: Room,
     /// Whether bytes were appended for which no thread of the file was woken.
-    sleeps: AtomicBool,
+    needs_wake: AtomicBool,
     /// Total capacity of the file's buffers in bytes, including the buffers of its threads.
     buffers: AtomicI64,
 }
@@ -74,6 +74,7 @@ struct State {
 struct File {
     /// Bytes that the file's threads have not taken.
     pending: Vec<u8>,
+    /// Marks, each with the number of pending bytes before it.
     marks: Vec<(usize, FileMark)>,
     /// Thread that handles marks, and also bytes if no other thread is idle.
     writer: Thread,
@@ -131,7 +132,7 @@ impl Default for ChangeLog {
             unreleased: OnceLock::new(),
             recent: Mutex::default(),
             room: Room::default(),
-            sleeps: AtomicBool::new(false),
+            needs_wake: AtomicBool::new(false),
             buffers: AtomicI64::new(0),
         }
     }
@@ -183,7 +184,7 @@ impl ChangeLog {
             let end = self.file_end.load(Ordering::Relaxed) + appended;
             self.file_end.store(end, Ordering::Release);
             if before == 0 && appended > 0 {
-                self.sleeps.store(true, Ordering::Release);
+                self.needs_wake.store(true, Ordering::Release);
             }
         }
     }
@@ -191,8 +192,8 @@ impl ChangeLog {
     /// Wakes a thread of the file if bytes were appended for which no thread was woken.
     #[inline]
     pub(crate) fn wake_for_bytes(&self) {
-        if self.sleeps.load(Ordering::Acquire)
-            && self.sleeps.swap(false, Ordering::AcqRel)
+        if self.needs_wake.load(Ordering::Acquire)
+            && self.needs_wake.swap(false, Ordering::AcqRel)
             && let Some(file) = &mut self.state.lock().file
         {
             file.wake();
@@ -257,7 +258,7 @@ impl ChangeLog {
     }
 
     /// Blocks until fewer bytes are kept for the file, for at most 20 ms. The caller must hold no
-    /// locks.
+    /// locks, and checks [`ChangeLog::is_full`] again.
     pub(crate) fn wait_for_room(&self) {
         self.room.wait();
     }

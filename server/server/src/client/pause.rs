@@ -1,8 +1,8 @@
 //! Pauses of clients: by CLIENT PAUSE, and by a shutdown or a failover that waits for replicas.
 //!
 //! As in Redis, each purpose has its own pause, with its own end and mode; a command waits while
-//! any pause applies to it. Any thread may begin or end a pause. While there is no pause, the loops
-//! read only one atomic.
+//! any pause applies to it. Any thread may begin or end a pause. While there is no pause, a command
+//! reads only one atomic.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

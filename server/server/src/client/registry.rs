@@ -97,8 +97,8 @@ pub struct ClientInfo {
     pub prefix_bytes: AtomicU64,
     /// Flag that a change of a watched key raises; created by the first WATCH.
     pub watch: OnceLock<Arc<WatchFlag>>,
-    /// Set by CLIENT KILL, by the eviction of clients, and when the client's user is deleted: the
-    /// client runs no further command.
+    /// Set by CLIENT KILL, by the eviction of clients, and when the client's user is deleted or
+    /// replaced (ACL DELUSER, ACL LOAD). The client then runs no further command.
     pub killed: AtomicBool,
     /// True for the connection to this server's primary.
     pub primary: AtomicBool,

@@ -1,4 +1,5 @@
-//! CLIENT, except LIST, INFO and KILL.
+//! CLIENT. The handlers of LIST, INFO and KILL are in `client_list`, those of client-side caching
+//! in `tracking`.
 
 use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Args, Reply};

@@ -81,7 +81,7 @@ struct Filter<'a> {
     addr: Option<&'a [u8]>,
     laddr: Option<&'a [u8]>,
     kind: Option<ClientType>,
-    /// Number of the user, which differs from the numbers of deleted users with the same name.
+    /// Id of the user. A new user with the name of a deleted user has another id.
     user: Option<u64>,
     /// Minimum age in seconds.
     min_age_s: Option<u64>,

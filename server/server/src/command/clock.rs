@@ -77,7 +77,7 @@ fn set(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     move_clock(call, Move::To(to_ms * 1000), reply)
 }
 
-/// Parses a number of milliseconds whose microseconds fit into an `i64`.
+/// Parses a number of milliseconds, whose number of microseconds must fit into an `i64`.
 fn milliseconds(arg: &[u8]) -> Result<u64, Error> {
     let ms = parse_i64(arg).ok_or(Error::NotInteger)?;
     u64::try_from(ms)

@@ -1,5 +1,5 @@
-//! COMMAND, except DOCS: metadata of commands for clients, proxies and redis-cli, derived from the
-//! rows of the command table.
+//! COMMAND: metadata of commands for clients, proxies and redis-cli, derived from the rows of the
+//! command table. The handler of COMMAND DOCS is in `command_docs`.
 
 use punctual_resp::{Args, Reply};
 use punctual_store::spec::{Flags, Group, Keys, OptionKeys};

@@ -12,7 +12,8 @@ use crate::script::handler::Handler;
 use crate::session::{Executing, Runnable, ScriptRequest};
 use crate::table::CommandTable;
 
-/// A command of the embedding program. The handler is apart, because rows are constants.
+/// A command of the embedding program. Its handler is a closure, which a [`Row`] cannot contain,
+/// because rows are constants.
 #[derive(Clone)]
 pub(crate) struct EmbedderCommand {
     pub(crate) row: Row<()>,
@@ -24,7 +25,8 @@ pub(crate) struct EmbedderCommand {
 /// references to its rows.
 ///
 /// # Errors
-/// Returns the name of a command that exists already, or whose name is not valid.
+/// Returns the name of a command that exists already, that occurs twice in `commands`, or that is
+/// not valid.
 pub(crate) fn table_with(
     commands: &[EmbedderCommand],
 ) -> Result<(&'static CommandTable, &'static [ServerHandler]), String> {

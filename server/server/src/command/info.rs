@@ -430,7 +430,7 @@ fn stats(page: &mut Page<'_, '_>) {
     page.gauge("pubsub_channels", channels);
     page.gauge("pubsub_patterns", patterns);
     page.gauge("pubsubshard_channels", shard_channels);
-    // The server never forks. The value 0 is the same in any unit.
+    // The server never forks. INFO shows µs and the metric seconds; 0 is the same in both.
     page.gauge("latest_fork_usec", 0)
         .named("latest_fork_seconds");
     page.line("total_forks", 0);

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 
 use punctual_resp::{Args, Reply};
 use punctual_store::keyspace::db::DbMemory;
+use punctual_store::keyspace::records::RECORD_BYTES;
 use punctual_store::spec::{Flags, Group};
 use punctual_store::{Error, Turn};
 
@@ -285,6 +286,7 @@ fn doctor(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
 
 /// Returns a report on unusual memory usage, with advice.
 fn report(breakdown: &MemoryBreakdown, connected: u64) -> String {
+    /// Minimum number of bytes of data for a report.
     const LITTLE: u64 = 5 << 20;
     /// Minimum number of free bytes in the allocator's pages that the report mentions.
     const FRAGMENTED: u64 = 16 << 20;
@@ -323,7 +325,7 @@ fn report(breakdown: &MemoryBreakdown, connected: u64) -> String {
         );
     }
     for (db, keys, memory) in &breakdown.dbs {
-        let room = memory.records / 64;
+        let room = memory.records / RECORD_BYTES;
         if *keys > 0 && room > 100_000 && room > keys * 3 {
             let _ = writeln!(
                 text,
@@ -348,8 +350,8 @@ fn malloc_stats(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error
     Ok(())
 }
 
-/// Returns all free pages to the system before the reply. Then begins a round, in which each loop
-/// returns the pages that only its thread can free.
+/// Returns the free pages that this thread can release to the system, before the reply. Then begins
+/// a round, in which each loop returns the pages that only its thread can release.
 fn purge(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     if let Some(reclaim) = call.shared.reclaim {
         // A purge takes long, so the locks are released.
@@ -391,7 +393,7 @@ mod tests {
     #[test]
     fn the_breakdown_adds_up_and_the_report_describes_it() {
         let memory = DbMemory {
-            records: 64 << 20,
+            records: RECORD_BYTES << 20,
             index: 5 << 20,
             wheel: 1 << 20,
             index_slots: 0,

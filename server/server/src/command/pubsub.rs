@@ -121,6 +121,8 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
 
 fn subscribe(kind: Kind, call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     if !call.session.separated {
+        // While this client's commands run, the mailbox keeps its messages apart, so that
+        // `confirm` can write them before its reply.
         call.session.separated = true;
         call.mailbox().separate(call.session.id, reply.out());
     }

@@ -280,7 +280,8 @@ fn check(call: &Call, reply: &Reply) -> Result<(), Error> {
     Ok(())
 }
 
-/// Creates the replica that the client becomes when it is attached.
+/// Creates the replica that the client becomes when it is attached. `next` is the offset of the
+/// first byte to send, or `u64::MAX` if it is not known yet.
 fn candidate(call: &Call, phase: Phase, next: u64) -> Replica {
     Replica::new(
         call.shared.world,

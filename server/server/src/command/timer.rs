@@ -43,7 +43,8 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
         row("set", -6, Flags::DENYOOM, set)
             .doc(
                 NOT_IN_REDIS,
-                "O(N) for N bytes of the command.",
+                "O(N+log(T)) for N bytes of the command and T timers. For a cron expression also \
+                 O(D) where D is the number of days to the next instant.",
                 "Sets a timer, which runs a command once or repeatedly.",
             )
             .syntax(
@@ -67,6 +68,8 @@ fn set(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     if **user == *DEFAULT {
         return call.turn.run(&timers::SET, db, touch, args, reply);
     }
+    // The option USER names the user as whom the command runs. Without USER, this is the default
+    // user.
     let before = args.iter().take(command - 1);
     let named: OwnedArgs = before
         .chain([&b"USER"[..], user])
@@ -97,6 +100,7 @@ fn run(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
                 return Ok(());
             }
             Fired::Done(Some(error)) => return Err(Error::Bytes(error.into())),
+            // The timer is looked up again.
             Fired::Changed => {}
             Fired::Later => {
                 turn.release();

@@ -81,6 +81,8 @@ fn wait_for(
     if goal.is_met(reached) || !call.turn.may_wait() {
         return goal.reply(reached, reply);
     }
+    // The wait has no keys (`0..0`), so its condition is never checked. Acknowledgements or the
+    // deadline end it.
     call.turn.wait = Some(Wait::new(WaitCondition::List(1), 0..0, deadline_ms));
     let (shared, loop_number) = (Arc::clone(call.shared), call.loop_number);
     let begin = move |waiter: Arc<_>| shared.wait_for_acks(loop_number, &waiter, goal);
@@ -118,6 +120,7 @@ fn wait_aof(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error>
             "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.",
         ));
     }
+    // `wait_for` replaces the position.
     let file = LocalFile {
         required,
         position: 0,

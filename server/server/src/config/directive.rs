@@ -18,7 +18,7 @@ pub(crate) enum Effect {
 pub(crate) enum Change {
     /// At start and by CONFIG SET.
     AnyTime,
-    /// By CONFIG SET only if `enable-protected-configs` allows it.
+    /// At start; by CONFIG SET only if `enable-protected-configs` allows it.
     Protected,
     /// At start only.
     AtStart,

@@ -10,23 +10,24 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// A line of a file, or an argument, is invalid.
+    /// A line of a file, an option of the command line, or an option of the embedding program is
+    /// invalid.
     #[error(
         "\n*** FATAL CONFIG FILE ERROR (Punctual {version}) ***\nReading {place}\n>>> '{line}'\n{reason}",
         version = env!("CARGO_PKG_VERSION")
     )]
     Line {
-        /// The file or argument that contains the line.
+        /// The file or option that contains the line.
         place: Place,
         /// The line as written. For an argument: the equivalent line of a configuration file.
         line: String,
         /// The reason for which the line is invalid.
         reason: String,
     },
-    /// A configuration file cannot be read.
+    /// A configuration file or standard input cannot be read.
     #[error("Fatal error, can't open config file '{}': {}", path.display(), io_reason(source))]
     Open {
-        /// Path of the file.
+        /// Path of the file, or `standard input`.
         path: PathBuf,
         /// Error of the operating system.
         source: io::Error,
@@ -74,7 +75,8 @@ pub enum SetError {
     /// One of the directives may not change while the server loads its data at startup.
     #[error("Redis is loading the dataset in memory")]
     Loading,
-    /// The directive may not be changed, or not to this value.
+    /// The directive may not be changed, is named twice, has an invalid value, or has a value that
+    /// the server could not apply.
     #[error("CONFIG SET failed (possibly related to argument '{name}') - {reason}")]
     Refused {
         /// Name of the directive.

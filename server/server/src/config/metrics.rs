@@ -27,6 +27,7 @@ impl MetricsSettings {
         const OTHERS: usize = 8;
         match self.port {
             0 => 0,
+            // A link is a pair of sockets.
             _ => (Self::CONNECTIONS_MAX + 2 * Self::LINKS_MAX + OTHERS) as u64,
         }
     }

@@ -158,8 +158,8 @@ impl Config {
     /// standard input.
     ///
     /// # Errors
-    /// Returns an error for the first invalid directive, with its place, and for a file that cannot
-    /// be read.
+    /// Returns an error for the first invalid directive, with its place, for a file or standard
+    /// input that cannot be read, and for a current directory that cannot be determined.
     ///
     /// ```
     /// use punctual_server::config::Config;
@@ -256,8 +256,8 @@ impl Config {
             })
     }
 
-    /// Returns the implemented directives as plain fields. O(1): all callers share one value until
-    /// the next change.
+    /// Returns the directives that the server uses as plain fields. O(1): all callers share one
+    /// value until the next change.
     #[must_use]
     pub fn settings(&self) -> Arc<Settings> {
         Arc::clone(&self.settings)
@@ -303,7 +303,7 @@ impl Config {
     ///
     /// As in Redis, a pattern without wildcards also finds hidden directives. A directive that
     /// several patterns match is listed once, under the name and the case of the first match.
-    /// **O(patterns · directives)**.
+    /// **O(patterns · directives²)**.
     pub fn get<'p>(&self, patterns: impl IntoIterator<Item = &'p [u8]>) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut found: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
         let mut add = |name: &[u8], value: &Value| {

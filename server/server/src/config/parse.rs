@@ -1,6 +1,7 @@
 //! Parses words into values of each [`Kind`].
 //!
-//! The error texts are Redis's: clients see them after "CONFIG SET failed ...".
+//! The error texts are Redis's. Clients see them after "CONFIG SET failed ...", and the server
+//! prints them if it refuses a configuration at start.
 
 use punctual_store::events::Classes;
 

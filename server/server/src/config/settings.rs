@@ -1,4 +1,4 @@
-//! The implemented directives as plain fields, so that hot paths look up no names.
+//! The directives that the server uses, as plain fields, so that hot paths look up no names.
 
 mod values;
 
@@ -130,9 +130,11 @@ pub struct Settings {
     pub save: Vec<SavePoint>,
     /// Compress strings in snapshots.
     pub rdb_compression: bool,
-    /// Pause after each key that a save writes, in microseconds (`rdb-key-save-delay`).
+    /// Pause after each key that a save writes, in microseconds (`rdb-key-save-delay`). A negative
+    /// number -n means one microsecond for n keys.
     pub key_save_delay_us: i64,
-    /// Pause after each key that a load reads, in microseconds (`key-load-delay`).
+    /// Pause after each key that a load reads, in microseconds (`key-load-delay`). A negative
+    /// number -n means one microsecond for n keys.
     pub key_load_delay_us: i64,
     /// Write and check a checksum at the end of snapshots.
     pub rdb_checksum: bool,

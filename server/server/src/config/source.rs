@@ -233,7 +233,7 @@ fn expand(pattern: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Returns the names of the directives that CONFIG GET shows for a pattern.
+/// Returns the names of all directives that are not hidden, without aliases.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     let shown = table::DIRECTIVES.iter().filter(|row| !row.hidden);
     shown.map(|row| row.name)

@@ -23,9 +23,9 @@ pub(super) fn install() -> io::Result<()> {
         Signal::SIGABRT,
     ] {
         // SAFETY: `handle` has the signature that SA_SIGINFO requires. It calls only
-        // async-signal-safe functions (except the unwinder, as its last step), and does not return
-        // to the interrupted code. Nothing depends on the replaced handlers: std's handlers only
-        // report a stack overflow.
+        // async-signal-safe functions, except the unwinder, which runs after the cause is
+        // reported. It does not return to the interrupted code. Nothing depends on the replaced
+        // handlers: std's handlers only report a stack overflow.
         unsafe { sigaction(signal, &action) }?;
     }
     Ok(())
@@ -43,7 +43,7 @@ extern "C" fn handle(signal: c_int, info: *mut siginfo_t, _: *mut c_void) {
     // that is initialised for every signal.
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr().addr()) };
     super::report_signal(signal, code, address);
-    // This ends the process. If it fails, the fault happens again, and the default action of the
-    // signal ends the process.
+    // Does not return: restores the signal's default action, which ends the process, and raises the
+    // signal. It fails only for signals that it does not know.
     let _ = emulate_default_handler(signal);
 }

@@ -3,8 +3,8 @@
 //! Invariants: a crashed thread only records the cause in statics, sends a request through a pipe,
 //! and waits for a bounded time. The thread `punctual-crash` writes the report. So a lock that the
 //! crashed thread holds can truncate the report, but cannot hang the process. Signal handlers
-//! allocate nothing and take no lock: they use atomics, `read`, `write`, `poll` and, as the last
-//! step, the unwinder, which may itself fail on a damaged stack.
+//! allocate nothing and take no lock: they use atomics, `read`, `write`, `poll`, `nanosleep` and,
+//! after the report's head is written, the unwinder, which may itself fail on a damaged stack.
 
 mod handler;
 

@@ -40,8 +40,8 @@ pub(crate) enum Check {
     ReadOnly,
     /// There is memory for the command.
     Memory,
-    /// The server is not stopping, busy, loading or stale, and can persist the changes of the
-    /// command.
+    /// The server is not stopping, busy, loading or a stale replica. For a command that writes, it
+    /// also is not a read-only replica, has enough replicas, and can persist the change.
     State,
     /// The client has no subscriptions in RESP2, where replies and messages look alike.
     Subscriptions,
@@ -114,7 +114,8 @@ pub(crate) struct Refusal {
     pub(crate) check: Check,
     /// The error to reply.
     pub(crate) error: Error,
-    /// The rule that denies the command, for ACL LOG.
+    /// The command, key or channel that the user may not access, for ACL LOG. `None` if another
+    /// check has refused the command.
     denied: Option<Denied>,
 }
 

@@ -39,7 +39,7 @@ impl Dispatcher<'_, '_> {
             // The script may need a shard that this turn still holds.
             self.turn.release();
             if self.shared.stopping.load(Ordering::Acquire) {
-                // The script's loop may have ended with a panic.
+                // The server stops. If the script's loop has panicked, the script never ends.
                 session.closing = true;
                 return Flow::Done;
             }

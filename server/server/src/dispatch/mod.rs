@@ -223,8 +223,8 @@ impl<'a, 's> Dispatcher<'a, 's> {
         flow
     }
 
-    /// Prefetches the keys of the next commands of a pipeline. Returns the number of these
-    /// commands.
+    /// Prefetches the keys of the next commands of a pipeline. Returns the number of commands that
+    /// may run before the next call.
     pub(crate) fn look_ahead(&mut self, session: &Session, ahead: &[Command<'_>]) -> usize {
         if self.shared.mailboxes.len() > 1 && self.shared.scripting.running.is_active() {
             // Prefetching takes locks, which a command must not hold while it waits for a script.
@@ -491,6 +491,10 @@ impl<'a, 's> Dispatcher<'a, 's> {
 }
 
 /// Returns the row of the called command. Compares the name with the client's last command first.
+///
+/// # Errors
+/// Returns Redis's error for an unknown command or subcommand, or, with the row, for a wrong number
+/// of arguments.
 #[inline]
 pub(crate) fn find(
     shared: &Shared,

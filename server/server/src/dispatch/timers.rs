@@ -247,6 +247,7 @@ impl Dispatcher<'_, '_> {
             let end = line.iter().position(|byte| *byte == b'\r');
             line[..end.unwrap_or(line.len())].to_vec()
         });
+        /// Maximum capacity in bytes of a buffer that is kept for the next timer's reply.
         const KEPT: usize = 64 << 10;
         if out.capacity() <= KEPT {
             self.scripts.timer_reply = out;

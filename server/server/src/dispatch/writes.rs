@@ -42,8 +42,9 @@ impl Dispatcher<'_, '_> {
             .unwrap_or_else(|| entry.writes())
     }
 
-    /// Returns whether a pause of clients delays this command. Stops expiry for a command that only
-    /// reads during a pause, and on a replica. As in Redis, a pause of all commands includes CLIENT
+    /// Returns whether a pause of clients delays this command. Also sets `Turn::frozen`, so that
+    /// the command expires nothing if it only reads during a pause, or if it runs on a replica (and
+    /// does not write to a writable replica). As in Redis, a pause of all commands includes CLIENT
     /// UNPAUSE and exempts monitors and replicas. CLOCK is exempt because a virtual clock would
     /// otherwise never reach the end of the pause.
     #[cold]

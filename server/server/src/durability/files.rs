@@ -1,7 +1,8 @@
 //! The files of an append-only file on disk, and changes of them.
 //!
-//! After every step of a change, the manifest on disk names a complete set of files, so a power cut
-//! at any time leaves a state that can be loaded.
+//! After every step of a change, the manifest on disk names a complete set of files, of which only
+//! the single file of an older Redis version may still be at its old place. So a power cut at any
+//! time leaves a state that can be loaded.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ use crate::world::disk::{Disk, Output};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AofError {
-    /// The manifest cannot be read.
+    /// The manifest is empty or has an invalid line.
     #[error("{}: {error}", path.display())]
     Manifest {
         /// Path of the manifest.
@@ -72,7 +73,7 @@ pub enum AofError {
         /// End of the last whole command or transaction.
         offset: u64,
     },
-    /// The files cannot be opened for writing.
+    /// Appending cannot begin, for example because the first base file cannot be written.
     #[error("{0}")]
     Begin(String),
     /// A file has a command that this server does not know.

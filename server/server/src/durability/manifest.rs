@@ -79,7 +79,7 @@ impl Manifest {
     /// Parses the content of a manifest.
     ///
     /// # Errors
-    /// Returns Redis's error for the first line that is invalid.
+    /// Returns Redis's error for an empty manifest, or for the first line that is invalid.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, ManifestError> {
         let mut manifest = Self::default();
         if bytes.is_empty() {

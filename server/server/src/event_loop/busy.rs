@@ -38,7 +38,7 @@ impl Background for EventLoop {
             let _ = poll.poll(&mut events, Some(Duration::ZERO));
         }
         self.busy.nested = true;
-        // The read that called the script uses the loop's buffer.
+        // The read that called the script uses the loop's buffer, so other reads get a new one.
         let buffer = std::mem::replace(
             &mut self.reading.buffer,
             vec![0; crate::event_loop::READ_SIZE].into(),

@@ -1,9 +1,10 @@
 //! A client's connection: its socket, its input and its output.
 //!
-//! Commands are parsed in the loop's read buffer. Only an incomplete command is copied into the
-//! connection's own buffer, so an idle connection holds no buffer. Replies are collected in `out`
-//! and written once a turn. Output that a slow peer has not read is moved to chunks: one growing
-//! buffer would be copied each time its capacity doubles, and leave its old memory unused.
+//! Commands are parsed in the loop's read buffer. Only commands that are incomplete or must wait
+//! are copied into the connection's own buffers, so an idle connection holds no buffer. Replies are
+//! collected in `out` and written once a turn. Output that a slow peer has not read is moved to
+//! chunks: one growing buffer would be copied each time its capacity doubles, and leave its old
+//! memory unused.
 
 use std::collections::VecDeque;
 use std::io;
@@ -38,7 +39,7 @@ pub(crate) struct Connection {
     written: usize,
     /// Whether the connection is in the loop's list of connections to flush.
     pub(crate) dirty: bool,
-    /// Whether more input may be readable, because the last read filled the buffer.
+    /// Whether the next turn reads this connection again, because more input may be readable.
     pub(crate) readable: bool,
     /// Whether the next command waits for the end of a pause of clients.
     pub(crate) paused: bool,
@@ -59,8 +60,8 @@ pub(crate) struct Connection {
     pub(crate) soft_timer: Option<punctual::queue::TimerKey>,
 }
 
-/// Returns whether `left` unwritten bytes of output exceed the hard limit now, or have exceeded the
-/// soft limit for too long. Updates `over_soft_since`.
+/// Returns whether `left` unwritten bytes of output have reached the hard limit, or whether the
+/// output has been at or above the soft limit for too long. Updates `over_soft_since`.
 pub(crate) fn is_exceeded(
     limit: OutputLimit,
     left: u64,
@@ -83,7 +84,8 @@ pub(crate) fn is_exceeded(
 pub(crate) enum Flushed {
     /// All output is written.
     All,
-    /// The rest of the output waits for the append-only file.
+    /// The rest of the output must wait: for the append-only file, or for further blocks of a
+    /// replica's snapshot.
     Held,
     /// The socket's buffer is full.
     Blocked,
@@ -154,7 +156,7 @@ impl Connection {
         self.input.len() + self.held_input.len()
     }
 
-    /// Returns the number of output bytes, including written bytes of the first chunk.
+    /// Returns the number of output bytes, including written bytes that are still in a buffer.
     pub(crate) fn output_len(&self) -> usize {
         self.chunks.len() + self.out.len()
     }
@@ -164,7 +166,7 @@ impl Connection {
         self.output_len() - self.written
     }
 
-    /// Returns the size of the output's buffers.
+    /// Returns the capacity of the output's buffers in bytes.
     pub(crate) fn output_capacity(&self) -> usize {
         self.chunks.capacity() + self.out.capacity()
     }
@@ -182,8 +184,8 @@ impl Connection {
         }
     }
 
-    /// Swaps the output with the empty buffer `to`. Returns false if the output is long, or if some
-    /// of it was written or is held.
+    /// Swaps the output with the empty buffer `to`. Changes nothing and returns false if the output
+    /// is so long that it has chunks, or if some of it was written or is held.
     pub(crate) fn take_output(&mut self, to: &mut Vec<u8>) -> bool {
         let whole = self.chunks.is_empty() && self.holds.is_empty() && self.written == 0;
         if whole {
@@ -251,7 +253,7 @@ impl Connection {
         }
     }
 
-    /// Keeps the bytes of an incomplete command.
+    /// Keeps bytes that have not run: of an incomplete command, or of commands that must wait.
     pub(crate) fn keep_input(&mut self, rest: &[u8]) {
         self.input.extend_from_slice(rest);
     }

@@ -117,7 +117,8 @@ impl EventLoop {
         }
     }
 
-    /// Adds a connection to this loop.
+    /// Adds a connection to this loop. Returns its slot, or `None` if the system cannot report the
+    /// events of its socket.
     pub(crate) fn serve(&mut self, mut arrival: Arrival, now: Now) -> Option<usize> {
         let slot = self.free_slots.pop().unwrap_or_else(|| {
             self.connections.push(None);

@@ -91,9 +91,9 @@ impl EventLoop {
         }
     }
 
-    /// Sends on `done` after the next turn. The loop writes messages that are in the mailbox now at
-    /// the end of this turn. Clients whose wait or pause has ended resume in the next turn, which
-    /// may cause more output.
+    /// Sends on `done` after the next turn. At the end of this turn, the loop writes the messages
+    /// that came before this order. Clients whose wait or pause has ended resume in the next turn,
+    /// which may cause more output.
     pub(crate) fn settle(&mut self, done: Sender<()>) {
         self.inbox.settling.push(done);
         self.more_due = true;

@@ -2,8 +2,8 @@
 //! migrations.
 //!
 //! Their time limits follow the stopwatch (the machine's monotonic clock), also with a virtual
-//! clock, because the other servers do not share the virtual clock. Only the lookup of a host name
-//! needs a thread, because the system's lookup blocks.
+//! clock, because the other servers do not share the virtual clock. The lookup of a host name runs
+//! on a thread of its own, because the system's lookup blocks.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -57,9 +57,10 @@ struct Outgoing {
     /// `None` while the server's name is looked up.
     dial: Option<Dial>,
     tls: Option<Arc<Tls>>,
-    /// Maximum time without any bytes.
+    /// Maximum time without progress.
     timeout: Duration,
-    /// Time of the last bytes. It also advances while the primary must wait for the loading thread.
+    /// Time of the last progress: the connection was established, or bytes were sent or received.
+    /// It also advances while the primary must wait for the thread that loads the snapshot.
     moved: Moment,
     timer: TimerKey,
     /// Whether the connection has ended while the thread that loads the snapshot is still running.
@@ -201,7 +202,7 @@ impl EventLoop {
         }
     }
 
-    /// Connects to a server after its name was looked up.
+    /// Begins to connect to a server whose addresses are known now.
     pub(crate) fn resolved(&mut self, number: usize, addresses: io::Result<Vec<SocketAddr>>) {
         let Some(outgoing) = self.dials.all.get_mut(&number) else {
             return;
@@ -275,8 +276,8 @@ impl EventLoop {
         }
     }
 
-    /// Ends a conversation that has been silent for too long. While the primary sends a snapshot,
-    /// sends an empty line to the primary, so that the primary does not end the link.
+    /// Ends a conversation that has made no progress for too long. While the primary sends a
+    /// snapshot, sends an empty line to the primary, so that the primary does not end the link.
     fn check_liveness(&mut self, number: usize, now: Moment) {
         let Some(outgoing) = self.dials.all.get_mut(&number) else {
             return;

@@ -169,8 +169,8 @@ impl EventLoop {
         }
     }
 
-    /// Runs the input that was held while a command waited, at most as much as [`READS_A_TURN`]
-    /// reads return.
+    /// Runs the input that was held while a command waited: the kept input and at most
+    /// [`READS_A_TURN`] chunks. If more chunks may be left, the next turn continues.
     pub(crate) fn resume(&mut self, slot: usize, turn: &mut Turn) {
         self.run_kept(slot, turn);
         for _ in 0..READS_A_TURN {

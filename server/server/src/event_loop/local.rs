@@ -6,7 +6,8 @@
 //! commands that may take long, and commands that arrive while the loop is in use.
 //!
 //! Ground rules: [`EventLoop::run_local`] does not use the poll, which the sleeping thread has, and
-//! does not wait. It wakes the loop's thread if it leaves work that the thread does not expect.
+//! waits only for locks. It wakes the loop's thread if it leaves work that the thread does not
+//! expect.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -22,18 +22,19 @@ impl Lookahead {
         }
     }
 
-    /// Yields, for each input, the number passed with it and the arguments of its first command if
-    /// that is complete. Reads at most [`WARM_MAX`] inputs.
+    /// Takes inputs with the numbers of their databases. Yields, for each input, the database and
+    /// the arguments of the first command, if the command is complete. Reads at most [`WARM_MAX`]
+    /// inputs.
     pub(crate) fn parse_first<'a>(
         &'a mut self,
         inputs: impl Iterator<Item = (usize, &'a [u8])>,
         limits: &Limits,
     ) -> impl Iterator<Item = (usize, Option<Args<'a>>)> {
         let inputs = self.parsers.iter_mut().zip(inputs);
-        inputs.map(|(parser, (number, bytes))| {
+        inputs.map(|(parser, (db, bytes))| {
             parser.reset();
             let command = parser.parse(bytes, limits).ok().flatten();
-            (number, command.map(|command| command.args))
+            (db, command.map(|command| command.args))
         })
     }
 

@@ -12,7 +12,7 @@ use crate::node::order::Order;
 use crate::reclaim::limit::{self, Fit};
 
 impl EventLoop {
-    /// Evicts keys in one bounded step if the memory is above the limit. Called once a turn.
+    /// Evicts keys in one bounded step if the memory is above `maxmemory`. Called once a turn.
     pub(crate) fn limit_memory(&mut self, turn: &mut Turn) {
         let memory = &self.shared.memory;
         if self.number == 0 && memory.limit.load(Ordering::Relaxed) > 0 {
@@ -25,7 +25,8 @@ impl EventLoop {
         }
     }
 
-    /// Updates a client's memory in the sum of all clients, while there is a limit.
+    /// Updates a client's memory in the sum of all clients. Without `maxmemory-clients`, the client
+    /// counts 0.
     pub(crate) fn count_client(&mut self, slot: usize) {
         let limited = self.settings.maxmemory_clients > 0;
         if let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut)
@@ -43,7 +44,7 @@ impl EventLoop {
         }
     }
 
-    /// Disconnects clients if the memory of all clients is above the limit. Called once a turn.
+    /// Disconnects clients if the memory of all clients is above `maxmemory-clients`.
     pub(crate) fn limit_client_memory(&self) {
         let limit = self.settings.maxmemory_clients as i64;
         let shared = &self.shared;

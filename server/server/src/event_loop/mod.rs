@@ -68,7 +68,8 @@ use state::{Ended, Freed, Inbox, LoopTimer, Reading, Resuming, SharedOfLoop, Wri
 
 /// Maximum number of bytes of a read from a socket.
 const READ_SIZE: usize = 64 << 10;
-/// Maximum steps of expiry between two polls of the sockets: well under a millisecond of work.
+/// Maximum number of steps of expiry, such as the removal of one key, between two polls of the
+/// sockets. They take well under a millisecond.
 const EXPIRY_BATCH: usize = 1_000;
 /// Maximum wait for the lock of a shard with due entries.
 const LOCK_PATIENCE: Duration = Duration::from_millis(1);

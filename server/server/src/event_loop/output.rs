@@ -20,13 +20,13 @@ use crate::log;
 use crate::node::order::Order;
 use crate::world::Moment;
 
-/// Number of spare output buffers at which the loop frees a written buffer that is not small. With
-/// fewer spare buffers, the loop keeps the buffer for later replies.
+/// A written buffer larger than [`SMALL_OUTPUT`] is kept for later replies only if there are fewer
+/// spare buffers than this number.
 const SPARE_OUTPUTS: usize = 16;
-/// Number of spare output buffers at which the loop frees a small written buffer. It is high,
-/// because many clients may have a reply in one turn.
+/// The same limit for a small written buffer. It is high, because many clients may have a reply in
+/// one turn.
 const SPARE_SMALL_OUTPUTS: usize = 1024;
-/// Capacity in bytes of a small output buffer.
+/// Maximum capacity in bytes of a small output buffer.
 const SMALL_OUTPUT: usize = 4 << 10;
 /// Maximum time for which a loop polls the released position.
 const POLL_MAX: Duration = Duration::from_micros(50);
@@ -77,9 +77,9 @@ impl EventLoop {
         }
     }
 
-    /// Sets the position of the log that the output held in this turn waits for. Called when all
-    /// effects of the turn are in the log. Output that was flushed while a script ran may already
-    /// be in the list of held output.
+    /// Replaces [`THIS_TURN`], the placeholder for the log's position after this turn, in the holds
+    /// of this turn's output. Called when all effects of the turn are in the log. Output that was
+    /// flushed while a script ran may already be in the list of held output.
     pub(crate) fn end_holding(&mut self) {
         let until = self.shared.durability.changelog.file_end();
         for slot in std::mem::take(&mut self.writing.holding) {

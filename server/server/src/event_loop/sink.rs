@@ -28,7 +28,8 @@ pub(crate) struct LoopSink<'s> {
     /// Keys that the turn has changed since it last appended to the log. Empty unless replies wait
     /// for the append-only file.
     changed: Vec<KeyHash>,
-    /// Number of keys at the start of `changed` that are noted in the log of changes.
+    /// Number of keys at the start of `changed` that are noted in the log of changes, so that
+    /// replies about them wait for the file.
     noted: usize,
     /// Prefixes of the clients in BCAST mode, once they are known.
     prefixes: Option<Arc<Prefixes>>,

@@ -12,7 +12,7 @@ use crate::replication::attachment::Attachment;
 use crate::replication::upstream::Attempt;
 use crate::session::Session;
 
-/// Reply to waiting commands when the role changes.
+/// Reply to waiting commands when the server becomes a replica.
 const UNBLOCKED: &[u8] = b"-UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)\r\n";
 
 impl EventLoop {
@@ -121,13 +121,13 @@ impl EventLoop {
     pub(crate) fn change_role(&mut self) {
         self.more_due = true;
         let generation = self.shared.replication.upstream.generation();
-        let session = |c: &crate::event_loop::connection::Connection| {
+        let generation_of = |c: &crate::event_loop::connection::Connection| {
             c.session.upstream.as_ref().map(|a| a.generation)
         };
         if let Some(slot) = self.primary
             && self
                 .connection(slot)
-                .is_some_and(|c| session(c) != Some(generation))
+                .is_some_and(|c| generation_of(c) != Some(generation))
         {
             self.close(slot);
         }

@@ -1,8 +1,8 @@
 //! Connections whose command waits. See [`crate::node::waiting`].
 //!
-//! A waiter ends once, by an atomic claim: it is served, times out, is unblocked, or its client
-//! disconnects. The thread that claims the waiter answers the client; from another loop, it does so
-//! through the mailbox of the client's loop.
+//! A waiter ends once, by an atomic claim, for example when it is served, when it times out, or
+//! when its client disconnects. The thread that claims the waiter answers the client; from another
+//! loop, it does so through the mailbox of the client's loop.
 
 use punctual_store::{Now, Turn};
 

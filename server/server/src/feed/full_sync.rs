@@ -65,7 +65,7 @@ pub(crate) fn begin_if_due(shared: &Arc<Shared>, settings: &Settings, turn: &mut
             return;
         }
     }
-    // Only one walk runs at a time. The end of the other walk requests upkeep again.
+    // Only one walk runs at a time. During another walk, a later upkeep tries again.
     if shared.durability.begin_walk() {
         begin(shared, turn, waiting, filter, to_sockets);
     }

@@ -52,7 +52,8 @@ impl Shared {
     }
 
     /// Answers the clients whose goal is reached. Loop `loop_number` calls this when a client
-    /// begins to wait, after an acknowledgement, and after a sync of the append-only file.
+    /// begins to wait, and when a goal may have been reached, for example after an acknowledgement
+    /// or a sync of the append-only file. O(clients that wait · replicas).
     pub(crate) fn answer_acked(&self, loop_number: usize) {
         let mut waits = self.replication.replicas.acks.waits.lock();
         waits.retain(|(waiter, goal)| {

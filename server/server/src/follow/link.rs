@@ -74,8 +74,9 @@ impl Link {
         }
     }
 
-    /// Returns `Some` if the stream continues the server's data, with the ID of the history if the
-    /// primary has sent it. Returns `None` if the attempt has failed.
+    /// Returns the result at the end of the conversation: `Some` if the stream continues the
+    /// server's data, with the ID of the history if the primary has sent it; `None` if the attempt
+    /// has failed.
     pub(crate) fn continued(&self) -> Option<Option<ReplicationId>> {
         match self.stage {
             Stage::Continued(id) => Some(id),

@@ -1,8 +1,8 @@
 //! Rules about the access to the HTTP port.
 //!
 //! - The page itself holds no data, so anybody may load it.
-//! - The metrics are numbers, so all clients that reach the port may read them. Only a browser on
-//!   this machine must not read them for a web page of another site.
+//! - The metrics have no names of keys, so all clients that reach the port may read them. Only a
+//!   browser on this machine must not read them for a web page of another site.
 //! - The data of the page has names of keys. A request for it needs the password if it comes from
 //!   another machine, or if Redis clients of this server need a password.
 //! - An action needs the password. A browser may send it only from a page of this server.
@@ -53,6 +53,8 @@ pub(super) enum Refusal {
         "Clients of this server need a password. Set metrics-password to see its timers and queues here."
     )]
     Closed,
+    #[error("Other machines need a password for this data. Set metrics-password to see it here.")]
+    Remote,
     #[error("The request comes from a page of another site.")]
     Origin,
 }
@@ -107,7 +109,8 @@ impl Visitor {
         }
         match shared.settings().metrics.password {
             Some(_) => Err(Refusal::NoPassword),
-            None => Err(Refusal::Closed),
+            None if self.local => Err(Refusal::Closed),
+            None => Err(Refusal::Remote),
         }
     }
 

@@ -277,8 +277,8 @@ fn primary(figures: &Figures, page: &mut Exposition) {
     page.sample(name, &labels, 1.0);
 }
 
-/// Adds the statistics that INFO does not have: durations of commands, Punctual's own counters, the
-/// slow log, slow events.
+/// Adds the statistics that need no request to an event loop: histograms of the durations of
+/// commands, Punctual's own counters, the slow log, slow events.
 fn statistics(shared: &Shared, page: &mut Exposition) {
     let name = "redis_commands_latencies_usec";
     page.family(name, Kind::Histogram, "Durations of a command in µs.");

@@ -30,8 +30,8 @@ const BODY_MAX: usize = 64 << 10;
 /// Maximum wait for the body of a request.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Policy of the page: it may load its own style and script, and send requests to its own server.
-/// It may load nothing else, and no other page may frame it.
+/// Policy of the page: it may load its own style and script and images in `data:` URLs, and send
+/// requests to its own server. It may load nothing else, and no other page may frame it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -161,7 +161,9 @@ impl Site {
         let status = match refusal {
             Refusal::Host => StatusCode::MISDIRECTED_REQUEST,
             Refusal::WrongPassword | Refusal::NoPassword => StatusCode::UNAUTHORIZED,
-            Refusal::ReadOnly | Refusal::Closed | Refusal::Origin => StatusCode::FORBIDDEN,
+            Refusal::ReadOnly | Refusal::Closed | Refusal::Remote | Refusal::Origin => {
+                StatusCode::FORBIDDEN
+            }
         };
         if refusal == Refusal::WrongPassword {
             self.brake.wait().await;

@@ -94,7 +94,8 @@ impl OwnCounter {
     /// Reserves a counter for the current thread. Returns `None` if all are reserved; then the
     /// thread uses a shared counter.
     pub(crate) fn take() -> Option<Self> {
-        let free = |counter: &&Counter| !counter.owned.swap(true, Ordering::Relaxed);
+        // Pairs with the release of the last owner, so that `add` continues from its last value.
+        let free = |counter: &&Counter| !counter.owned.swap(true, Ordering::Acquire);
         let mut own = (0..).zip(&ALL).skip(SHARED as usize);
         let (number, counter) = own.find(|(_, counter)| free(counter))?;
         USED.fetch_max(number + 1, Ordering::Relaxed);
@@ -111,7 +112,6 @@ impl OwnCounter {
 impl Drop for OwnCounter {
     fn drop(&mut self) {
         OWN.set(NONE);
-        // The next owner sees the last value of the counter.
         self.0.owned.store(false, Ordering::Release);
     }
 }

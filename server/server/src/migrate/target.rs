@@ -123,8 +123,8 @@ impl Transfer {
         });
     }
 
-    /// Opens a connection and sends the parcels. Blocks until all replies have arrived or the
-    /// target has been silent for too long.
+    /// Opens a connection and sends the parcels. Blocks until all replies have arrived, the
+    /// connection breaks, or the target has been silent for too long.
     pub(crate) fn run(&mut self, clock: &ServerClock) {
         self.begin();
         if let Err(error) = self.run_connection(clock) {

@@ -46,7 +46,7 @@ pub(crate) enum DialError {
 }
 
 impl DialError {
-    /// Returns the error of the operating system.
+    /// Returns the error without the operation.
     pub(crate) fn into_error(self) -> io::Error {
         match self {
             Self::Connecting(error) | Self::Writing(error) | Self::Reading(error) => error,

@@ -85,7 +85,7 @@ impl<O> Mail<O> {
     }
 
     /// Cuts off each client with more than `limit(origin)` bytes of messages of an origin.
-    /// O(deliveries + bytes).
+    /// O(deliveries · (1 + clients cut off) + bytes).
     #[cold]
     fn cut_off_full(&mut self, limit: impl Fn(Origin) -> u64) {
         let mut sums: HashMap<(u64, Origin), usize, RandomState> = HashMap::default();
@@ -102,7 +102,7 @@ impl<O> Mail<O> {
         self.next_check_bytes = (2 * self.bytes.len()).max(FIRST_CHECK_BYTES);
     }
 
-    /// Removes the messages of clients that are cut off.
+    /// Removes the messages of clients that are cut off. O(deliveries · clients cut off + bytes).
     fn drop_cut_off(&mut self) {
         let cut_off = &self.cut_off;
         self.deliveries
@@ -240,7 +240,7 @@ impl<O> Mailbox<O> {
     }
 
     /// Starts to separate the messages for `client`, and moves its earlier messages to `out`. Only
-    /// the client's loop calls this. O(deliveries).
+    /// the client's loop calls this. O(deliveries), and copies the client's messages.
     pub(crate) fn separate(&self, client: u64, out: &mut Vec<u8>) {
         let mut guard = self.mail.lock();
         let mail = &mut *guard;

@@ -101,7 +101,7 @@ pub(crate) enum Order {
     SnapshotLoaded(Loaded),
     /// Serve the connection of the primary, whose stream begins.
     AttachPrimary(Box<Attachment>),
-    /// The replica that this server follows has accepted (true) or refused the failover.
+    /// The target of a failover, which this server now follows, has accepted (true) or refused it.
     FailoverAnswered(bool),
     /// The server's role or primary has changed.
     RoleChanged,

@@ -43,7 +43,7 @@ impl Shutdown {
         self.by_signal.store(false, Ordering::Release);
     }
 
-    /// Begins to wait for replicas.
+    /// Begins to wait for replicas, at most until `deadline_ms`.
     pub(crate) fn wait(&self, options: ShutdownOptions, deadline_ms: u64) {
         let mut pending = self.pending.lock();
         *pending = Some(Pending {

@@ -85,8 +85,8 @@ pub(crate) fn answer(shared: &Shared, waiter: &Waiter, reply: &[u8]) {
     shared.mailboxes[id.loop_number].answer(reply, id.client, id.slot, resume);
 }
 
-/// Returns the reply for a waiter that was not served: `error`, the acknowledgements so far (WAIT),
-/// or a null array.
+/// Returns the reply for a waiter that was not served: `error`, the acknowledgements so far (WAIT
+/// and WAITAOF), or a null array.
 pub(crate) fn unserved_reply(
     shared: &Shared,
     waiter: &Arc<Waiter>,

@@ -22,7 +22,8 @@ impl ErrorCounts {
         };
         let text = error.bytes();
         let text = String::from_utf8_lossy(&text);
-        // As in Redis, a text whose first word is long or no valid name counts as `ERR`.
+        // As in Redis, a text counts as `ERR` if it has no space, or if its first word is long or
+        // no valid name.
         let code = match text.split_once(' ') {
             Some((code, _)) if code.len() < 32 && is_name(code) => code,
             _ => "ERR",

@@ -1,6 +1,7 @@
 //! Counters of the server. Each event loop has its own counters; INFO sums them.
 //!
-//! Invariant: only one thread (the loop) adds to a [`Counter`]; any thread may read or reset it.
+//! Invariant: only the thread that runs the loop adds to a [`Counter`]; any thread may read or
+//! reset it.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -72,7 +73,7 @@ counters! {
     commands,
     /// Number of accepted connections.
     connections,
-    /// Number of connections refused because of `maxclients`.
+    /// Number of connections refused because of `maxclients` or protected mode.
     rejected_connections,
     /// Number of bytes read from clients.
     net_in,
@@ -88,7 +89,7 @@ counters! {
     writes,
     /// Number of passes of the loop.
     turns,
-    /// Number of clients closed because an incomplete command exceeded the limit.
+    /// Number of clients closed because their input that had not run exceeded the limit.
     input_limit_closed,
     /// Number of clients closed because their unsent output exceeded the limit.
     output_limit_closed,

@@ -45,11 +45,11 @@ const RECORD_MIN_BYTES: u64 = 5;
 /// Maximum number of keys without elements that the log lists.
 const EMPTY_LISTED_MAX: u64 = 10;
 
-/// Error of a load. The file is unchanged.
+/// Error of a load. The snapshot's file is unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// The file cannot be opened.
+    /// The file cannot be opened, or the system does not report its length.
     #[error("Fatal error: can't open the RDB file {} for reading: {source}", path.display())]
     Open {
         /// Path of the snapshot.
@@ -67,7 +67,7 @@ pub enum LoadError {
         /// Error of the operating system.
         source: io::Error,
     },
-    /// The file is damaged.
+    /// The file is damaged, or has an item that cannot be loaded, such as an existing key.
     #[error(
         "The RDB file {} is damaged at byte {offset}: {reason}. The file is unchanged: repair it or move it away, or \
          start with another `dbfilename`",
@@ -78,7 +78,7 @@ pub enum LoadError {
         path: PathBuf,
         /// Offset of the failure in the file.
         offset: u64,
-        /// The defect at this offset.
+        /// Description of the defect.
         reason: String,
     },
     /// The file has more databases than the server.
@@ -108,10 +108,10 @@ pub enum LoadError {
         /// The first of these records, with their types and offsets.
         records: String,
     },
-    /// The append-only file cannot be loaded.
+    /// The append-only file cannot be loaded, or the server cannot continue it.
     #[error(transparent)]
     AppendOnly(#[from] AofError),
-    /// The server is stopping.
+    /// The load was aborted: the server stops, or the data is no longer needed.
     #[error("Loading was aborted because the server stops")]
     Stopped,
 }

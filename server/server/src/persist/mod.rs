@@ -7,10 +7,10 @@
 //! a full synchronization of replicas.
 //!
 //! Ground rules: a file gets its final name only when it is complete and synced, so a failure
-//! leaves the old file unchanged. A separate thread writes the file and holds at most one shard's
-//! lock. Only SAVE, DEBUG RELOAD, FLUSHALL, a restart and a shutdown write in their own turn, with
-//! every shard locked. The threads receive the current instant from their caller and measure
-//! durations themselves.
+//! leaves the old file unchanged. A thread other than the event loops writes the file, and holds at
+//! most one shard's lock. Only SAVE, DEBUG RELOAD, FLUSHALL, a restart and a shutdown write in
+//! their own turn, with every shard locked. The threads receive the instant of the snapshot from
+//! their caller and measure durations themselves.
 
 pub(crate) mod aof;
 mod delay;

@@ -15,11 +15,12 @@ use crate::node::Shared;
 use crate::persist::aof::rewrite;
 use crate::persist::save;
 
-/// Delay between a failed snapshot and the next attempt.
+/// Minimum time from the start of a snapshot that fails to the next attempt.
 const RETRY_MS: u64 = 5_000;
 
 /// Returns the time, in Unix milliseconds, at which the next save point is reached without further
-/// changes. Returns `None` if all save points need more changes, or during a save or load.
+/// changes. Returns `None` if all save points need more changes, or during a walk (for example a
+/// save) or a load.
 pub(crate) fn next_check_ms(shared: &Shared, settings: &Settings) -> Option<u64> {
     if settings.save.is_empty() {
         return None;

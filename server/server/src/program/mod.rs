@@ -70,7 +70,8 @@ pub fn directives() -> impl Iterator<Item = &'static str> {
 ///
 /// # Errors
 /// The errors of [`Builder::spawn`](crate::Builder::spawn); the log file cannot be written; the
-/// signal handlers cannot be installed; an event loop or a thread of the append-only file panicked.
+/// process cannot become a daemon; the handlers of signals or crashes cannot be installed; an event
+/// loop or a thread of the append-only file panicked.
 pub fn serve(args: Vec<OsString>, host: Host) -> Result<(), ServeError> {
     let configured = !args.is_empty();
     let mut config = Config::from_args(args).map_err(StartError::from)?;

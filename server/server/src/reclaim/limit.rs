@@ -26,12 +26,13 @@ const SHARE_MAX: u64 = 64 << 10;
 /// Divisor of the limit: free places for records, up to `limit / ROOM_PART` bytes of them, do not
 /// count as used.
 const ROOM_PART: u64 = 128;
-/// Eviction stops this many bytes below the limit (at most a thousandth of the limit), so that
+/// Eviction stops this many bytes below the limit (but at most 1/1024 of the limit), so that
 /// several keys are evicted in one step and their cache misses overlap.
 const SLACK: u64 = 4 << 10;
 /// Bytes that a record takes in its page.
 const RECORD: u64 = punctual_store::keyspace::records::RECORD_BYTES as u64;
-/// Number of evictions between two readings of the clock and the counters.
+/// Number of evictions between two readings of the clock. After about four times as many, the step
+/// sums the counters of all loops again.
 const EVICTIONS_PER_CHECK: u64 = 16;
 /// Maximum number of pages that one step frees by moving records.
 const PAGES_PER_STEP: usize = 4;

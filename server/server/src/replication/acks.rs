@@ -36,7 +36,7 @@ pub(crate) struct LocalFile {
 /// State of the acknowledgements for a [`Goal`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reached {
-    /// Number of replicas that have acknowledged the goal's offset.
+    /// Number of replicas that have acknowledged the goal's offset, or for WAITAOF synced it.
     pub(crate) replicas: usize,
     /// True if this server's append-only file is synced up to the goal's position.
     pub(crate) file: bool,
@@ -73,8 +73,8 @@ impl Acks {
         !self.waits.lock().is_empty()
     }
 
-    /// Removes a waiter that was claimed, and returns its goal. Returns `None` if the waiter
-    /// belongs to a blocking command.
+    /// Removes a waiter that was claimed, and returns its goal. Returns `None` if the waiter is not
+    /// in the list, for example because it belongs to BLPOP.
     pub(crate) fn remove(&self, waiter: &Arc<Waiter>) -> Option<Goal> {
         let mut waits = self.waits.lock();
         let at = waits

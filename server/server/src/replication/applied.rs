@@ -1,6 +1,6 @@
 //! State of the connection to the primary: the part of the stream that was applied.
 
-/// Capacity that the buffer of stream bytes keeps.
+/// Maximum capacity in bytes that the empty buffer of stream bytes keeps.
 const KEPT_BYTES: usize = 1 << 20;
 
 /// The part of the stream that is synced in this server's append-only file.

@@ -81,8 +81,9 @@ impl Incoming {
         self.changed.notify_one();
     }
 
-    /// Reads some bytes. Blocks until there are bytes, unless `place` is empty. Calls `resume` if
-    /// the loop has stopped reading and more than half of the capacity is free again.
+    /// Reads some bytes. Blocks until there are bytes or the queue has ended, unless `place` is
+    /// empty. Calls `resume` if the loop has stopped reading and more than half of the capacity is
+    /// free again.
     ///
     /// # Errors
     /// Returns the reason of the end after all bytes are read.

@@ -77,6 +77,7 @@ impl Stream {
 /// Replicas of one event loop.
 #[derive(Debug, Default)]
 pub(crate) struct LoopWithReplicas {
+    /// Number of attached replicas.
     pub(crate) replicas: AtomicU32,
     /// The loop's mailbox has an order to feed its replicas, which the loop has not handled.
     pub(crate) feed_ordered: AtomicBool,

@@ -166,7 +166,8 @@ impl Replication {
     }
 
     /// Makes the server a replica (REPLICAOF host port). Ids and offset stay: the server will ask
-    /// the primary to continue from them. The caller holds every shard.
+    /// the primary to continue from them. The caller holds every shard, or the event loops have not
+    /// started.
     pub(crate) fn follow(&self) {
         self.replica.store(true, Ordering::Release);
     }
@@ -221,7 +222,8 @@ impl Replication {
         self.promote();
     }
 
-    /// Begins a new history without a second one. Used by a primary that has dropped its backlog.
+    /// Begins a new history without a second one. Used when the server's data has changes that no
+    /// stream contains, for example after a primary has dropped its backlog.
     pub(crate) fn begin_history(&self) {
         *self.ids.lock() = Ids {
             current: ReplicationId::random(self.world),

@@ -1,8 +1,8 @@
 //! The primary that this server follows: its address, and the state of the link to it.
 //!
 //! Ground rules:
-//! - The **address** and the **generation** (number of changes of the primary) change in a turn
-//!   (the commands that a loop runs at one instant) that holds every shard ([`Upstream::follow`],
+//! - The **address** and the **generation** (number of changes of the primary) change before the
+//!   event loops start, or in a turn that holds every shard ([`Upstream::follow`],
 //!   [`Upstream::unfollow`]). A command of the stream also holds every shard, and runs only in its
 //!   own generation. So a server that has left its primary applies nothing more from it.
 //! - Loop 0 advances the **phase**. It connects, and after the handshake or the load it serves the
@@ -209,7 +209,7 @@ impl Upstream {
     }
 
     /// Follows another primary. If `continues` is set, the server may ask it to continue the
-    /// server's own history. The caller holds every shard.
+    /// server's own history. The caller holds every shard, or the event loops have not started.
     pub(crate) fn follow(&self, primary: Address, continues: bool) {
         let mut inner = self.inner.lock();
         self.generation.fetch_add(1, Ordering::SeqCst);

@@ -48,7 +48,7 @@ pub(crate) enum Runnable {
     Handler,
 }
 
-/// A script to run, prepared by the handler of EVAL, EVALSHA or FCALL.
+/// A script to run, prepared by the handler of a command such as EVAL or FCALL.
 pub(crate) struct ScriptRequest {
     pub(crate) script: Runnable,
     /// Number of keys, which follow this number in the arguments. Not used for a handler, whose
@@ -62,7 +62,7 @@ pub(crate) struct ScriptRequest {
 pub(crate) enum Executing {
     /// Run the queued commands of EXEC.
     Transaction(Box<Transaction>),
-    /// Run a script or a function.
+    /// Run a script, a function, or a handler of the embedding program.
     Script(ScriptRequest),
     /// Make the client wait; [`Turn::wait`](punctual_store::Turn::wait) may have set a deadline.
     /// The function receives the waiter. The thread that claims the waiter sends the reply.
@@ -133,7 +133,7 @@ pub struct Session {
     pub(crate) replica: Option<Arc<Replica>>,
     /// Offset of the replication stream after the client's last write.
     pub(crate) last_write: u64,
-    /// Position in the append-only file after the client's last write.
+    /// Position in the log of changes after the client's last write.
     pub(crate) last_write_in_file: u64,
     /// The client may have written since `last_write` and `last_write_in_file` were updated.
     pub(crate) has_written: bool,
@@ -286,7 +286,8 @@ impl Session {
         }
     }
 
-    /// Removes all subscriptions. O(n log n) for n subscriptions.
+    /// Removes all subscriptions. O(n · (log topics + log listeners)) for n subscriptions of the
+    /// client.
     pub fn unsubscribe_all(&mut self, pubsub: &PubSub) {
         for kind in Kind::ALL {
             for topic in std::mem::take(self.topics(kind)) {

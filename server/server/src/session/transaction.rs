@@ -45,7 +45,7 @@ impl Transaction {
         self.writes
     }
 
-    /// Returns true if a command reads or changes keys.
+    /// Returns true if a command reads keys, or may change the keyspace or publish messages.
     pub(crate) fn touches_data(&self) -> bool {
         self.reads || self.writes
     }

@@ -201,7 +201,8 @@ impl Entry {
         self.row.flags.has(Flags::WRITE) || self.row.flags.has(Flags::MAY_REPLICATE)
     }
 
-    /// Returns an error if the number of arguments is wrong.
+    /// Returns an error if the number of arguments is wrong, or if a container lacks its
+    /// subcommand.
     #[inline]
     pub(crate) fn check_arity(&self, args: Args<'_>) -> Result<(), (Option<&Self>, Error)> {
         if self.row.takes(args.len()) && !matches!(self.run, Run::Container) {

@@ -90,7 +90,7 @@ impl CommandNames {
     ///
     /// # Errors
     /// Returns Redis's text for an unknown command, an unknown subcommand or a wrong number of
-    /// arguments. The entry is included if the command is known.
+    /// arguments. For a wrong number of arguments, the entry is included.
     pub(crate) fn find(
         &self,
         args: Args<'_>,

@@ -30,13 +30,13 @@ use crate::world::World;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
-    /// No certificate is configured.
+    /// A certificate is missing: `tls-cert-file`, or `tls-client-cert-file` for a client key.
     #[error("No tls-cert-file configured!")]
     NoCertificate,
-    /// No private key is configured.
+    /// A private key is missing: `tls-key-file`, or `tls-client-key-file` for a client certificate.
     #[error("No tls-key-file configured!")]
     NoKey,
-    /// No trusted authority is configured.
+    /// No trusted authority is configured, although the settings need one.
     #[error(
         "Either tls-ca-cert-file or tls-ca-cert-dir must be specified when tls-cluster, tls-replication or tls-auth-clients are enabled!"
     )]

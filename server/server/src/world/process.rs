@@ -41,7 +41,8 @@ impl Drop for PidFile {
 }
 
 /// Replaces this process by a new run of the program with the same arguments. Open files and
-/// sockets are closed, and nothing is dropped or flushed. Returns only an error.
+/// sockets are closed, except the standard streams. Nothing is dropped or flushed. Returns only if
+/// this fails.
 pub(crate) fn run_anew() -> io::Error {
     let mut args = std::env::args_os();
     let name = args.next().unwrap_or_default();

@@ -23,7 +23,7 @@ fn login(server: &Server, user: &str) -> Wire {
     client
 }
 
-/// Returns an administrator, and a client of a new user with these rules.
+/// Returns a client of the default user, and a client of the new user `ann` with these rules.
 fn with_user(server: &Server, rules: &str) -> (Wire, Wire) {
     let mut admin = Wire::open(server);
     admin.expect(&[&format!("ACL SETUSER ann on >pw {rules}")], "+OK|");
@@ -31,8 +31,8 @@ fn with_user(server: &Server, rules: &str) -> (Wire, Wire) {
     (admin, ann)
 }
 
-/// Commands whose replies are compared with Redis's. They use only rules that 7.0 prints as 7.2
-/// does.
+/// Commands whose replies are compared with Redis's. Redis 7.0 and 7.2 print the rules in these
+/// commands alike.
 const COMPARED: &[&str] = &[
     "ACL SETUSER a on >p +set +@hash -hset %R~a* ~b &c +select|0 \"(+get ~x)\"",
     "ACL GETUSER a",
@@ -154,7 +154,7 @@ fn replies_are_those_of_redis() {
     for line in COMPARED {
         theirs.send(&[line]);
         ours.send(&[line]);
-        // redis-server prints single commands in the order of a hash table.
+        // redis-server prints a user's commands in the order of a hash table.
         assert_eq!(sorted(ours.value()), sorted(theirs.value()), "{line}");
     }
 }
@@ -334,7 +334,7 @@ fn clients_of_a_deleted_user_are_disconnected() {
             ":1|+OK|",
         );
         assert_eq!((ann.ends(), blocked.ends()), (0, 0));
-        // Clients of a new user with the same name do not count.
+        // CLIENT LIST has only the client of the new user `ann`.
         let mut ann = login(&server, "ann");
         let line = admin.text("CLIENT LIST");
         let users: Vec<&str> = line.lines().map(|line| field(line, "user")).collect();

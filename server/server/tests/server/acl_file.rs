@@ -42,7 +42,7 @@ fn users_are_loaded_and_saved() {
          user bob on nopass resetchannels -@all +get (~x %RW~* ~y resetchannels -@all +set)\n\
          user default on nopass ~* &* +@all\n"
     );
-    // All clients are disconnected, except clients of the default user.
+    // ACL LOAD disconnects all clients, except clients of the default user.
     admin.expect(
         &["ACL DELUSER bob", "ACL LOAD", "ACL USERS"],
         ":1|+OK|*3|$3|ann|$3|bob|$7|default|",
@@ -181,7 +181,7 @@ fn a_rewritten_configuration_has_the_users() {
             panic!("no array");
         };
         let text = |line: &Value| String::from_utf8_lossy(line.as_bytes().unwrap()).into_owned();
-        // The line in the file first resets the default user, which sets this flag, as in Redis.
+        // A `user` line first resets its user, and the reset adds `sanitize-payload`, as in Redis.
         let lines = lines
             .iter()
             .map(text)
@@ -200,8 +200,8 @@ fn a_rewritten_configuration_has_the_users() {
     assert_eq!(list(&mut Wire::open(&server)), before);
 }
 
-/// The rules about commands are printed as 7.2 and 8.2.3 print them. redis-py's test suite sends
-/// the first ones.
+/// Redis 7.2 and 8.2.3 print command rules in these orders. The first rules come from redis-py's
+/// test suite.
 #[test]
 fn rules_about_commands_are_printed_in_their_order() {
     let server = Server::builder().port(0).spawn().unwrap();

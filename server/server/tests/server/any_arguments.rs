@@ -1,5 +1,5 @@
-//! Calls every command of the table with random arguments. Each call gets one reply, or the server
-//! closes the connection.
+//! Calls the commands of the table, except [`NOT_CALLED`], with random arguments. Each call gets
+//! one reply, or the server closes the connection.
 
 use std::io::{ErrorKind, Write};
 
@@ -10,7 +10,7 @@ use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{RngExt, SeedableRng};
 
-/// Number of rounds over the table. A round calls every command with 0 to 8 arguments.
+/// Number of rounds over the table. A round calls each command nine times, with 0 to 8 arguments.
 const ROUNDS: usize = 40;
 
 /// Commands that are not called: they stop or pause the server, make it a replica, connect to other
@@ -39,7 +39,7 @@ const NOT_CALLED: [&str; 20] = [
     "pfselftest",
 ];
 
-/// Commands that wait for a key.
+/// Commands that block until a key has an element.
 const WAIT: [&str; 8] = [
     "blmove",
     "blmpop",
@@ -51,8 +51,8 @@ const WAIT: [&str; 8] = [
     "bzpopmin",
 ];
 
-/// The called subcommands of DEBUG, which are not in the table. SLEEP and PROTOCOL are left out:
-/// SLEEP blocks the server, and PROTOCOL's push precedes a reply.
+/// The called subcommands of DEBUG, which are not in the table. Other subcommands crash or block
+/// the server, or send a push before a reply (PROTOCOL).
 const DEBUG: [&str; 7] = [
     "object",
     "reload",
@@ -245,6 +245,7 @@ fn any_case(word: &str, random: &mut StdRng) -> Vec<u8> {
 }
 
 /// Calls each command once, followed by an ECHO of a tag, which detects missing and extra replies.
+/// Returns the number of calls that were answered.
 fn one_pass(
     server: &Process,
     names: &mut [Vec<String>],

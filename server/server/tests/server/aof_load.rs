@@ -10,7 +10,8 @@ use crate::wire::pair::server;
 use crate::wire::redis::Redis;
 use crate::wire::{Open as _, Wire};
 
-/// Commands of every family, including all commands that a log must contain in another form.
+/// Commands of every family. The log contains some of them in another form, for example SPOP as
+/// SREM.
 const COMMANDS: &[&str] = &[
     "SET text hello",
     "SET soon x PX 100000000",

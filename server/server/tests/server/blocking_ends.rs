@@ -218,8 +218,8 @@ fn every_element_is_delivered_once() {
                 scope.spawn(move || {
                     let mut c = Wire::open(server);
                     for round in 0_usize.. {
-                        // The keys are in several orders and shards, and some elements are moved
-                        // first.
+                        // The keys are in several orders and shards, and BLMOVE moves some elements
+                        // to another key first.
                         let (a, b) = ((number + round) % 5, (number + round * 3) % 5);
                         let line = match round % 4 {
                             0 => format!("BLPOP k:{a} k:{b} k:0 k:1 k:2 k:3 k:4 0"),
@@ -274,7 +274,7 @@ fn every_element_is_delivered_once() {
             c.int(&format!("RPUSH k:0 {ends}"));
             let done = &seen;
             assert!(done.iter().all(|n| n.load(Ordering::Relaxed) == 1));
-            // Ends the moves that still wait until their timeout.
+            // Ends each BLMOVE that still waits for its timeout.
             for _ in 0..20 {
                 c.int("CLOCK ADVANCE 1");
                 std::thread::sleep(std::time::Duration::from_millis(1));

@@ -1,5 +1,5 @@
 //! Lists, hashes, sets, sorted sets, bits and HyperLogLogs through the `redis` crate, in both
-//! protocols. The library's results must be the same as with Redis.
+//! protocols. The expected results are Redis's.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;

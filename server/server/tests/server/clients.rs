@@ -294,7 +294,7 @@ fn client_lists_match_redis() {
     assert!(figure("rbs") >= figure("obl") && figure("obl") == 7);
     assert!((200..=16384).contains(&figure("rbp")), "{line}");
 
-    // Shown to another client: first with queued commands, then waiting.
+    // The lines that another client sees: first while commands are queued, then during BLPOP.
     let mut others = ports.map(Wire::to);
     for (c, seen_by) in two.iter_mut().zip(&mut others) {
         c.expect(&["MULTI", "SET k v", "GET k"], "+OK|+QUEUED|+QUEUED|");

@@ -157,7 +157,7 @@ fn the_clock_only_moves_forward() {
     );
     c.expect_error("CLOCK BACK", "unknown subcommand 'BACK'. Try CLOCK HELP.");
     assert_eq!(c.int("CLOCK NOW"), now + 5);
-    // The last advance is to the largest time, in whose last millisecond the key expires.
+    // The deadline of `k` is the largest time that the clock can have, in ms.
     c.expect(&["SET k v PXAT 9223372036854775"], "+OK|");
     c.expect(
         &["CLOCK SET 9223372036854774", "PTTL k"],

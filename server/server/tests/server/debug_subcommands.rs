@@ -34,7 +34,7 @@ fn debug_lets_scripts_call_refused_commands() {
     // During a script, the time stays the same, so the key does not expire.
     let script = "redis.call('set', 'k', 'v', 'px', 1) redis.call('debug', 'sleep', '0.01') return redis.call('exists', 'k')";
     assert_eq!(c.ask(&["EVAL", script, "0"]), Value::Int(1));
-    // None of these commands harms the server.
+    // A script may now call the commands that have the flag `noscript`. The server survives them.
     for command in c.ask(&["COMMAND"]).as_slice().unwrap() {
         let parts = command.as_slice().unwrap();
         let flags = parts[2].as_slice().unwrap();

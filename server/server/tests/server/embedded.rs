@@ -43,7 +43,7 @@ fn calls_and_sockets_see_the_same_keyspace() {
         assert!(is_error(&server.call(&["GET"]).unwrap(), "ERR wrong"));
         let empty: [&str; 0] = [];
         assert!(matches!(server.call(&empty), Err(CallError::Empty)));
-        // A call of the server leaves no state to the next call.
+        // `Server::call` has no session: SELECT and MULTI do not affect the next call.
         assert_eq!(server.call(&["SELECT", "1"]).unwrap(), ok());
         assert_eq!(server.call(&["MULTI"]).unwrap(), ok());
         assert_eq!(server.call(&["GET", "k"]).unwrap(), Value::bulk("w"));

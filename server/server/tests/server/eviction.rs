@@ -190,8 +190,8 @@ fn every_command_needs_memory_as_in_redis() {
     server.stop();
 }
 
-/// The memory stays at the limit under each policy, with one and with several loops. Volatile
-/// policies keep keys without a deadline.
+/// Under these policies, the memory exceeds the limit by less than 2 %, with one and with several
+/// loops. Volatile policies keep keys without a deadline.
 #[test]
 fn the_memory_stays_at_the_limit() {
     for threads in ["1", "3"] {
@@ -444,7 +444,7 @@ fn clients_are_evicted_by_their_memory() {
         set(&mut c, "maxmemory-clients", "5mb");
         eventually(|| !exists(&mut c, first));
         assert!(exists(&mut c, second));
-        // The limit is a part of maxmemory.
+        // A limit in percent is a part of `maxmemory`.
         set(&mut c, "maxmemory", "50mb");
         set(&mut c, "maxmemory-clients", "1%");
         eventually(|| !exists(&mut c, second));

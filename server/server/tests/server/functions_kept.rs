@@ -1,4 +1,5 @@
-//! Libraries of functions in payloads and snapshots, and their part in the count of changes.
+//! Libraries of functions in the payloads of FUNCTION DUMP and in snapshots. Changes of libraries
+//! count as changes since the last save.
 
 use crate::functions::CALLBACK;
 use crate::wire::pair::{Pair, server};

@@ -13,7 +13,7 @@ use crate::tls::{Authority, Encrypt as _, TlsWire};
 use crate::waiters::{assert_no_waiters, waiting};
 use crate::wire::{Open as _, Wire, eventually, field};
 
-/// More bytes than the kernel's buffers and one read of the server hold.
+/// More bytes than one read of the server takes.
 const BEHIND: usize = 256 << 10;
 
 fn builder(threads: usize) -> Builder {
@@ -61,7 +61,8 @@ fn a_client_that_disconnects_after_much_input_takes_no_element() {
             drop(clients);
             assert_alone(&server, &mut c);
         }
-        // One client has sent more input than a turn reads. Another has ended only its own side.
+        // One client has sent more input than a turn reads. Another has shut down only its sending
+        // side.
         let long = send_behind(&server, "BLPOP q 0", 3 << 20);
         let half = send_behind(&server, "BLPOP q 0", BEHIND);
         eventually(|| waiting(&server) == 2);

@@ -18,7 +18,8 @@ const LEFT_OUT: &[(&str, &[&str])] = &[
         "Persistence",
         &["module_fork_in_progress", "module_fork_last_cow_size"],
     ),
-    // Active defragmentation, restored dumps and I/O threads do not exist here.
+    // Active defragmentation, the sanitization of dumps, I/O threads, and reply buffers that grow
+    // and shrink do not exist here.
     (
         "Stats",
         &[

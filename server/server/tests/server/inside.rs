@@ -94,7 +94,6 @@ fn the_clock_moves_by_microseconds_and_never_back() {
     c.expect_error("CLOCK ADVANCE 9223372036854775", "value is out of range");
 }
 
-/// Concurrent advances add up.
 #[test]
 fn concurrent_advances_add_up() {
     let server = start(2);

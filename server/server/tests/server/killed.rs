@@ -32,7 +32,7 @@ fn a_kill_during_a_save_loses_no_snapshot() {
     let mut unfinished = 0;
     let mut least = 0;
     for round in 1..1_000u64 {
-        // On a busy machine, more saves end before the kill.
+        // On a busy machine, more saves end before the kill, so more rounds are needed.
         if round > 50 && unfinished >= 20 {
             break;
         }

@@ -230,7 +230,8 @@ pub(crate) fn kills(usual: u64) -> u64 {
     punctual_harness::number("PUNCTUAL_KILLS").unwrap_or(usual)
 }
 
-/// Acknowledged writes, and writes that a client has read, survive with each policy.
+/// Acknowledged writes, and writes that a client has read, survive with each value of
+/// `appendfsync`.
 #[test]
 fn a_kill_loses_nothing_that_was_acknowledged() {
     let runs = [

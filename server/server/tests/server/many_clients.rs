@@ -82,7 +82,8 @@ impl Tagged {
         compared + 1
     }
 
-    /// Reads and compares up to `count` replies, and returns `count`.
+    /// Reads and compares the next `count` replies, or all outstanding ones if these are fewer.
+    /// Returns `count`.
     fn check(&mut self, count: usize) -> u64 {
         let expected: Vec<u8> = self
             .due
@@ -101,7 +102,7 @@ impl Tagged {
     }
 }
 
-/// Sends, reads and reconnects at random; returns the maximum number of replies compared.
+/// Sends, reads and reconnects at random; returns an upper bound of the number of compared replies.
 fn run_random_steps(port: u16, seed: u64) -> u64 {
     let mut random = StdRng::seed_from_u64(seed);
     let mut serial = seed << 40;

@@ -37,13 +37,13 @@ fn send(wires: &mut [Wire], count: usize, command: impl Fn(usize) -> String) {
     }
 }
 
-/// Blocks until the worker has dropped everything, purges, and returns the resident memory of the
-/// empty server in MiB.
+/// Blocks until the thread that frees large values is idle, purges, and returns the resident memory
+/// of the empty server in MiB.
 fn purged_mib(server: &Process, wire: &mut Wire) -> f64 {
     /// Far above an empty server, and far below a full server.
     const EMPTY_MIB: f64 = 40.0;
     eventually(|| info(wire, "lazyfree_pending_objects") == 0);
-    // MEMORY PURGE returns before the worker has purged.
+    // MEMORY PURGE returns before that thread has purged.
     eventually(|| {
         wire.expect(&["MEMORY PURGE"], "+OK|");
         server.resident_mib() < EMPTY_MIB

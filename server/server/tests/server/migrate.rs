@@ -371,8 +371,7 @@ fn moved_keys_are_deleted_at_replicas_and_in_the_append_only_file() {
     Wire::open(&ours).expect(&["EXISTS a b", "GET c", "GET d"], ":0|$1|3|$1|4|");
 }
 
-/// A script that does not end keeps the keys locked. The migration is settled after the script was
-/// killed.
+/// A script that does not end keeps the keys locked. The migration ends after the script is killed.
 #[test]
 fn a_migration_waits_for_a_busy_script() {
     let ours = Server::builder()

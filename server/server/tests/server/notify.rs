@@ -1,4 +1,5 @@
-//! NOTIFY, which appends events to streams: restarts, kills and replicas.
+//! Punctual's command NOTIFY, whose rules append keyspace events to streams: permissions, restarts,
+//! kills and replicas.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};

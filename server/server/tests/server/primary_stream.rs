@@ -199,7 +199,7 @@ fn a_replica_without_eof_gets_a_length() {
         c.ask(&["SET", "a", "1"]);
         assert_eq!(follower.command(), "SELECT 0");
         assert_eq!(follower.command(), "SET a 1");
-        // Like redis-cli: SYNC instead of PSYNC, so there is no line and no ID.
+        // Like redis-cli: SYNC instead of PSYNC, so no line +FULLRESYNC with an ID comes first.
         let mut old = Follower::open(server.port());
         old.send(&["SYNC"]);
         assert!(old.payload().0.starts_with(b"REDIS00"));

@@ -1,10 +1,11 @@
-//! Runs the `console` blocks of the README, of the pages in `docs` and of the other pages beside
-//! the README, and compares their output with the pages.
+//! Runs the `console` blocks of the README, ARCHITECTURE.md, CONTRIBUTING.md, CHANGELOG.md and the
+//! pages in `docs`, and compares their output with the pages.
 //!
 //! `$ make run` starts a server in this process, on a free port that replaces the port on the page.
-//! `redis-cli` is the real program. A command that subscribes runs until the end of the page. Other
-//! commands do not run: the test checks that targets of `make` and examples exist, and that
-//! `punctual` accepts its arguments. Rust blocks of the README are doc tests of the library.
+//! `redis-cli` and `sleep` run as on the page; a `redis-cli` that subscribes runs until the end of
+//! the page. Other commands do not run: the test checks that targets of `make` and examples exist,
+//! and that `punctual` accepts its arguments. Rust blocks of the README are doc tests of the
+//! library.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::{BufRead, BufReader};
@@ -313,7 +314,7 @@ fn has_target(name: &str) -> bool {
         .any(|line| line.starts_with(&format!("{name}:")))
 }
 
-/// Returns the README, the other pages beside it, and all pages of `docs`.
+/// Returns the pages whose examples run.
 fn pages() -> Vec<PathBuf> {
     let docs = std::fs::read_dir(root().join("docs")).expect("the folder `docs` is readable");
     let mut pages: Vec<PathBuf> = docs.flatten().map(|entry| entry.path()).collect();

@@ -151,7 +151,7 @@ fn a_primary_with_a_password() {
     same_data(&mut theirs, &mut ours);
 }
 
-/// With a virtual clock, due keys are hidden and stay, until the server is promoted.
+/// Due keys of a replica are hidden, but stay in the keyspace until the server is promoted.
 #[test]
 fn the_deadlines_are_the_promoted_servers_own() {
     let redis = primary(&[]);

@@ -219,7 +219,7 @@ fn calls_and_errors_are_counted_as_in_redis() {
     );
 }
 
-/// Like redis-server 7.2 and later. 7.0 refuses these commands.
+/// redis-server 7.2 and later also run these commands in scripts. 7.0 refuses them.
 #[test]
 fn commands_in_scripts_do_not_wait() {
     let server = start("1");
@@ -284,7 +284,7 @@ fn commands_in_scripts_do_not_wait() {
     assert_eq!(flags(1), Value::Array(vec![simple("blocking")]));
 }
 
-/// As in Redis, so that a script has the same result on every server.
+/// SORT of a set sorts in a script, as in Redis. So a script has the same result on every server.
 #[test]
 fn a_script_sorts_a_set_although_it_asks_for_no_order() {
     let server = start("1");

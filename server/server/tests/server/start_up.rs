@@ -451,7 +451,6 @@ fn debian_s_file_with_an_append_only_file() {
         let mut child = start();
         let mut c = Wire::to(port);
         c.expect(&["INCR rounds"], &format!(":{}|", round + 1));
-        // With `appendfsync everysec`, the write reaches the file after the reply.
         eventually(|| {
             let log = at("lib/appendonlydir/appendonly.aof.1.incr.aof");
             let log = fs::read(log).unwrap_or_default();
@@ -514,7 +513,7 @@ fn the_version_text_names_the_redis_version() {
 
 #[test]
 fn a_closed_output_pipe_causes_no_panic() {
-    // Standard output is closed.
+    // Nobody can read from the pipe that is standard output.
     for args in ["--help", "--version"] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
@@ -527,7 +526,7 @@ fn a_closed_output_pipe_causes_no_panic() {
         assert!(!complaints.contains("panicked"), "{args:?}: {complaints}");
         assert_eq!(output.status.code(), Some(0), "{args:?}: {complaints}");
     }
-    // Standard error is also closed.
+    // The same for standard error.
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let mut command = Command::new(PROGRAM);

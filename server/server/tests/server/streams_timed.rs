@@ -1,5 +1,5 @@
-//! Retention, leases and dead letters over sockets: blocked readers, kills, replicas, and files
-//! that redis-server loads.
+//! Punctual's own settings of streams, XRETAIN and XGROUP SETLEASE, over sockets: blocked readers,
+//! kills, replicas, and files that redis-server loads.
 
 use punctual_harness::free_port;
 use punctual_server::Server;

@@ -232,7 +232,8 @@ fn broadcasts_come_in_batches_by_prefix() {
         quiet.receive(&invalid(&["a1", "a2"]));
         assert_eq!(info(&mut w, "tracking_total_prefixes"), 3);
         assert_eq!(info(&mut w, "tracking_total_keys"), 0);
-        // The client's own change is omitted. If several clients change a key, the last one counts.
+        // The client gets no message about its own change. If several clients change a key in a
+        // batch, only the last of them gets none.
         quiet.expect(&["SET a9 1"], "+OK|");
         some.receive(&invalid(&["a9"]));
         all.receive(&invalid(&["a9"]));

@@ -217,8 +217,8 @@ fn decode(body: &[u8], limits: &Limits) -> Result<Value, String> {
     Ok(value)
 }
 
-/// Splits a payload with settings (of a stream) into the settings and the value's payload. Returns
-/// `None` without settings.
+/// Splits the payload of a stream with settings (such as XRETAIN's limits) into the settings and
+/// the stream's payload. Returns `None` without settings.
 fn split_settings(body: &[u8]) -> Option<(&[u8], &[u8])> {
     let (len, rest) = body.strip_prefix(&[WITH_SETTINGS])?.split_first_chunk()?;
     rest.split_at_checked(u32::from_le_bytes(*len) as usize)

@@ -5,9 +5,9 @@
 //! calls functions of `look`.
 //!
 //! `add` has JOB ADD, `take` JOB TAKE, `held` JOB ACK, NACK and TOUCH, `manage` JOB DEL, PAUSE,
-//! RESUME and REVIVE, `look` the readers, and `effects` the internal commands that replicas and the
-//! log get. Handlers look up a queue with `queue`, which first processes due jobs (ended leases,
-//! delays and TTLs).
+//! RESUME and REVIVE, `look` the readers, and `effects` the internal commands JOB PUT and JOB
+//! LEASED, which only replicas and the log get. Handlers look up a queue with `queue`, which first
+//! processes due jobs (ended leases, delays and TTLs).
 
 mod add;
 mod effects;
@@ -206,7 +206,8 @@ const fn keyed(name: &'static str, arity: i32, flags: Flags, handler: Handler) -
     row(name, arity, flags, handler).keys(2, 2, 1)
 }
 
-/// Finds a queue. First processes its due jobs: at least `count` jobs, or all if fewer are due.
+/// Finds a queue. First processes its due jobs, unless the turn is frozen: at most `count` jobs, or
+/// a fixed number of jobs if that is greater.
 ///
 /// # Errors
 /// [`Error::WrongType`] if the value has another type.

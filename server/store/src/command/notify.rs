@@ -26,14 +26,14 @@ static SUBCOMMANDS: &[Command] = &[
     change("del", -3, WRITE, del)
         .doc(
             NOT_IN_REDIS,
-            "O(N) where N is the number of rules.",
+            "O(N*M) where N is the number of rules and M is the number of names.",
             "Deletes rules. Keeps their streams.",
         )
         .syntax("name ..."),
     row("get", 3, READ, get)
         .doc(
             NOT_IN_REDIS,
-            "O(1)",
+            "O(N) where N is the number of rules.",
             "Returns the settings and the statistics of a rule.",
         )
         .syntax("name"),
@@ -52,7 +52,8 @@ static SUBCOMMANDS: &[Command] = &[
         .access(&["RW insert"])
         .doc(
             NOT_IN_REDIS,
-            "O(N) where N is the number of rules.",
+            "O(N) where N is the number of rules. With MAXAGE also O(M) where M is the number of \
+             entries that are removed from the stream.",
             "Creates or replaces a rule.",
         )
         .syntax(
@@ -76,8 +77,8 @@ const READ: Flags = Flags::LOADING.or(Flags::STALE);
 
 crate::family!(Handler, Group::Server, Flags::ADMIN);
 
-/// The row of a command that changes rules. It lacks the flag ADMIN, because commands with ADMIN
-/// are not written to the append-only file.
+/// Returns the row of a command that changes rules. The row lacks the flag ADMIN, because a load of
+/// an append-only file refuses commands with this flag.
 const fn change(name: &'static str, arity: i32, flags: Flags, handler: Handler) -> Command {
     let row = Command::new(name, arity, flags, Group::Server, handler);
     row.categories(&["admin", "dangerous"])

@@ -268,6 +268,7 @@ mod tests {
         }
         for count in [1, 10, 500] {
             let (_, keys) = step(&mut fixture, &format!("SCAN 0 COUNT {count}"));
+            // The last step visits a whole chunk of the hash table, so it may exceed the count.
             assert!(
                 (count..count + 24).contains(&keys.len()),
                 "{count}: {}",

@@ -251,7 +251,9 @@ fn by_number(
     Ok(weighed.into_iter().map(|(_, text)| text).collect())
 }
 
-/// Sorts by texts. Elements without a weight come first, or last if `descending`.
+/// Sorts by texts. With `by`, these are the elements' weights. Otherwise they are the elements
+/// themselves, and only `part` of the result is in order. Elements without a weight come
+/// first, or last if `descending`.
 fn by_text(
     cx: &mut Cx,
     mut texts: Vec<Text>,

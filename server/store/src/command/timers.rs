@@ -29,6 +29,9 @@ pub static COMMANDS: &[Command] = &[Command::container("timer", Group::Timer, SU
 /// Version that COMMAND DOCS shows for commands that Redis does not have.
 pub const NOT_IN_REDIS: &str = "255.255.255";
 
+/// Cost of a change of a timer's deadline. Each database of a shard keeps its timers in a tree.
+const TREE_COST: &str = "O(log(T)) where T is the number of timers.";
+
 const READ: Flags = Flags::READONLY;
 const WRITE_FAST: Flags = Flags::WRITE.or(Flags::FAST);
 
@@ -70,7 +73,7 @@ static SUBCOMMANDS: &[Command] = &[
         .syntax("key [COUNT count]"),
     keyed("pause", 3, WRITE_FAST, pause)
         .access(&["RW update"])
-        .doc(NOT_IN_REDIS, "O(1)", "Pauses a timer, like PERSIST.")
+        .doc(NOT_IN_REDIS, TREE_COST, "Pauses a timer, like PERSIST.")
         .syntax("key"),
     row("range", -4, READ.or(Flags::WHOLE), look::range)
         .doc(
@@ -82,14 +85,19 @@ static SUBCOMMANDS: &[Command] = &[
         .syntax("from to [MATCH pattern] [COUNT count]"),
     keyed("resume", 3, WRITE_FAST, resume)
         .access(&["RW update"])
-        .doc(NOT_IN_REDIS, "O(1)", "Resumes a paused timer.")
+        .doc(
+            NOT_IN_REDIS,
+            "O(log(T)) where T is the number of timers. For a cron expression also O(D) where D is \
+             the number of days to the next instant.",
+            "Resumes a paused timer.",
+        )
         .syntax("key"),
     keyed("state", 10, Flags::WRITE.or(Flags::NOSCRIPT), state)
         .access(&["RW update"])
         .internal()
         .doc(
             NOT_IN_REDIS,
-            "O(1)",
+            TREE_COST,
             "An internal command for replicating the state of timers.",
         )
         .syntax(
@@ -151,8 +159,9 @@ fn resume(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     Ok(())
 }
 
-/// `TIMER STATE key deadline nominal remaining runs failures lateness error`: sets the part of a
-/// timer's state for which TIMER SET has no options.
+/// `TIMER STATE key deadline nominal remaining runs failures lateness error`: sets the state of a
+/// timer that changes after TIMER SET. A deadline of 0 means that the timer is paused. `nominal` is
+/// the schedule's next instant without jitter.
 fn state(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     if !cx.turn.replays() {
         return Err(Error::fixed("ERR TIMER STATE is for logs of changes only"));

@@ -124,7 +124,7 @@ proptest! {
         }
     }
 
-    /// A scan visits every key that stays exactly once, while others are added and removed.
+    /// A scan visits every key that stays exactly once, while other keys are added and removed.
     #[test]
     fn a_scan_visits_all_keys_that_stay(seed in any::<u32>(), churn in proptest::collection::vec((any::<bool>(), 0..50_000u32, 1..3000u32), 1..30)) {
         let stay: Vec<u32> = (1_000_000..1_003_000).collect();

@@ -1,9 +1,9 @@
 //! Candidates for eviction: keys of a shard that the eviction policy may remove next.
 //!
-//! As in Redis, a few random keys are examined for each eviction, and the keys that the policy
-//! prefers are kept as candidates for later evictions. [`WARM_MAX`] keys are examined at a time, so
-//! that their cache misses overlap. A candidate that was used or replaced since it was examined is
-//! dropped.
+//! As in Redis, a few random keys are examined for each eviction. With an LRU, LRM or LFU policy,
+//! the keys that the policy prefers are kept as candidates for later evictions. A candidate that
+//! was used or replaced since it was examined is dropped. [`WARM_MAX`] keys are examined at a time,
+//! so that their cache misses overlap.
 
 use rand::rngs::SmallRng;
 use rand::{Rng as _, RngExt as _};

@@ -1,13 +1,14 @@
 //! One database of one shard: its records, the hash table that finds them, and the timing wheel
 //! that expires them.
 //!
-//! An entry of the wheel is *live* if it carries the stamp that the record has now, otherwise
-//! *stale*. Invariant: a record with a deadline has exactly one live entry, filed at the deadline
-//! or earlier (a later deadline only rewrites the record); other records have no live entry. Every
-//! change of a deadline goes through [`Db::set_deadline`], every removal of a key through
-//! `Db::unlink`. Values with a *timeline* (times at which something in the value is due, such as
-//! the deadlines of hash fields) have timers in the same wheel; `timelines.rs` arms and disarms
-//! them.
+//! An entry of the wheel carries a *stamp*, the number of the operation that filed it. The entry is
+//! *live* while its record has the same stamp, otherwise *stale*. Invariant: a record with a
+//! deadline has exactly one live entry, filed at the deadline or earlier (a later deadline only
+//! rewrites the record); other records have no live entry. Every change of a deadline goes through
+//! [`Db::set_deadline`], every removal of a key through `Db::unlink`.
+//!
+//! Values with a *timeline* (times at which something in the value is due, such as the deadlines of
+//! hash fields) have timers in the same wheel; `timelines.rs` arms and disarms them.
 
 mod evict;
 mod hashes;
@@ -308,13 +309,13 @@ impl Db {
         old
     }
 
-    /// Adds a key that does not exist. O(length of the name) amortised.
+    /// Adds a key that does not exist, and arms the timers in its value. O(length of the name)
+    /// amortised, plus O(fields) for a hash whose fields have deadlines.
     pub fn insert(&mut self, key: &[u8], value: Value, uses: u32) -> Id {
         self.insert_hashed(self.hash(key), key, value, uses)
     }
 
-    /// Same as [`Db::insert`], when the name's [`Db::hash`] is known. O(1) amortised besides the
-    /// copy of the name.
+    /// Same as [`Db::insert`], when the name's [`Db::hash`] is known.
     pub fn insert_hashed(&mut self, hash: Hash, key: &[u8], value: Value, uses: u32) -> Id {
         let id = self.records.insert(Record {
             deadline: NEVER,
@@ -334,7 +335,8 @@ impl Db {
 
     /// Removes a key and returns its record, with its deadline, for the caller to drop. If a
     /// snapshot's walk still needs the value, the walk keeps it and the record has an empty string.
-    /// O(1) amortised; hashes nothing.
+    /// Does not compute the name's hash. O(1) amortised, plus O(fields) for a hash whose fields
+    /// have deadlines.
     ///
     /// # Panics
     /// If the key was removed since `id` was found.
@@ -347,8 +349,8 @@ impl Db {
     }
 
     /// Removes a key and returns its record, which the caller moves to another database or shard.
-    /// O(1) amortised. If a snapshot's walk has begun to write the value, it first writes all of
-    /// the value: O(bytes).
+    /// Takes the time of [`Db::remove`]. If a snapshot's walk has begun to write the value, the
+    /// walk first writes all of the value: O(bytes).
     ///
     /// # Panics
     /// If the key was removed since `id` was found.
@@ -382,7 +384,7 @@ impl Db {
         record
     }
 
-    /// Returns the deadline of `id` in unix ms, if it has one.
+    /// Returns the deadline of `id` in Unix ms, if it has one.
     #[inline]
     pub fn deadline(&self, id: Id) -> Option<u64> {
         let deadline = self.get(id).deadline;
@@ -390,7 +392,8 @@ impl Db {
     }
 
     /// Sets or removes the deadline of `id`. O(1): a later deadline is only written into the
-    /// record, and after a removal the wheel's entry stays as a stale one.
+    /// record, and after a removal the wheel's entry stays as a stale one. For a timer and on a
+    /// replica O(log n), because an ordered set also has the deadline.
     pub fn set_deadline(&mut self, id: Id, deadline: Option<u64>) {
         self.before_change(id);
         // u64::MAX stands for no deadline.
@@ -501,7 +504,7 @@ impl Db {
         }
     }
 
-    /// Removes a record that [`Db::next_due`] has returned. O(1).
+    /// Removes a record that [`Db::next_due`] has returned, in the time of [`Db::remove`].
     ///
     /// # Panics
     /// If `id` is not the record that was due.

@@ -1,5 +1,5 @@
-//! Rules of NOTIFY. A rule selects keyspace events of one database and names a stream, to which the
-//! turn appends an entry for each event.
+//! The rules of NOTIFY, a command that Redis lacks. A rule selects keyspace events of one database
+//! and names a stream, to which the turn appends an entry for each event.
 //!
 //! Ground rules: rules belong to the [`Store`] and not to a database. FLUSHALL keeps them;
 //! snapshots and the log of changes contain them. Only a turn that holds every shard changes them.
@@ -45,7 +45,7 @@ pub(crate) struct Rule {
     pub(crate) max_bytes: Option<u64>,
     /// Age in ms at which entries leave the stream.
     pub(crate) max_age: Option<u64>,
-    /// Number of appended entries since the start.
+    /// Number of appended entries since the rule was set or loaded.
     pub(crate) appended: AtomicU64,
     /// Number of events whose entry could not be appended: the stream's key holds another type, or
     /// the stream has no further IDs.
@@ -223,7 +223,7 @@ impl Rules {
 /// The current rules of a store.
 #[derive(Debug, Default)]
 pub(crate) struct Notify {
-    /// Union of the rules' classes; none without rules. Turns read it whenever they lock a shard.
+    /// Union of the rules' classes; empty without rules. Turns read it whenever they lock a shard.
     classes: AtomicU32,
     rules: RwLock<Arc<Rules>>,
 }
@@ -247,8 +247,8 @@ impl Notify {
 }
 
 impl Store {
-    /// Returns the rules of NOTIFY, each with its database and the command that creates it in RESP:
-    /// the text of a snapshot's [`FIELD`]. O(rules).
+    /// Returns the rules of NOTIFY, each as the text of a snapshot's [`FIELD`]: the number of its
+    /// database, a space, and the command in RESP that creates the rule. O(rules).
     pub fn notify_rules(&self) -> Vec<Vec<u8>> {
         let text = |rule: &Arc<Rule>| {
             let mut text = format!("{} ", rule.db).into_bytes();

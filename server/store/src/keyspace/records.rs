@@ -26,7 +26,7 @@ pub type Id = u32;
 #[derive(Debug)]
 #[repr(C)]
 pub struct Record {
-    /// Deadline in unix ms; `u64::MAX` without a TTL.
+    /// Deadline in Unix ms; `u64::MAX` without a TTL.
     pub(crate) deadline: u64,
     /// Stamp of this key's live entry in the wheel; 0 if the key has no entry.
     pub(crate) stamp: u32,

@@ -211,7 +211,7 @@ impl Drop for Walked<'_> {
 /// ```
 pub struct Store {
     pub(crate) locked: Box<[Locked]>,
-    /// Wake-up of each shard in unix ms; [`NO_WAKEUP`] if the shard has no deadlines. Wake-ups
+    /// Wake-up of each shard in Unix ms; [`NO_WAKEUP`] if the shard has no deadlines. Wake-ups
     /// seldom change and all loops read them, so they do not share cache lines with the locks.
     pub(crate) wakeups: Box<[AtomicU64]>,
     /// Bytes of free places for records in each shard when it was last unlocked. Turns update it
@@ -234,8 +234,8 @@ pub struct Store {
     tickets: AtomicU64,
     /// Number of keys that clients wait for.
     waiting_keys: AtomicU64,
-    /// Number of the shard for which the growing turn waits
-    /// ([`Turn::pin_and_grow`](crate::Turn::pin_and_grow)); [`usize::MAX`] if it waits for no
+    /// Number of the shard that a turn waits to add to its pinned shards
+    /// ([`Turn::pin_and_grow`](crate::Turn::pin_and_grow)); [`usize::MAX`] if there is no such
     /// shard.
     pub(crate) wanted: AtomicUsize,
     /// Whether the log of changes has a reader: an append-only file or a replica.
@@ -408,7 +408,7 @@ impl Store {
         }
     }
 
-    /// Returns the wake-up of shard `shard` in unix ms: a lower bound of its earliest deadline, at
+    /// Returns the wake-up of shard `shard` in Unix ms: a lower bound of its earliest deadline, at
     /// which [`Turn::expire`](crate::Turn::expire) must be called. `None` if the shard has no
     /// deadlines or active expiry is off. Takes no lock.
     pub fn next_wakeup(&self, shard: usize) -> Option<u64> {
@@ -416,8 +416,8 @@ impl Store {
         (at != NO_WAKEUP && self.active_expire()).then_some(at)
     }
 
-    /// Makes turns update the figures of [`Turn::room`](crate::Turn::room) whenever they unlock a
-    /// shard.
+    /// Makes turns update the figures of [`Turn::room`](crate::Turn::room) when they unlock shards
+    /// that they may have changed.
     pub fn set_counts_room(&self, on: bool) {
         self.counts_room.store(on, Ordering::Relaxed);
     }
@@ -439,12 +439,12 @@ impl Store {
         self.active_expire.store(on, Ordering::Relaxed);
     }
 
-    /// Returns the limits of compact collections.
+    /// Returns the settings that commands need, such as limits of compact collections.
     pub fn limits(&self) -> Limits {
         *self.limits.read()
     }
 
-    /// Sets the limits of compact collections, from the next turn on.
+    /// Sets the settings that commands need, from the next turn on.
     pub fn set_limits(&self, limits: Limits) {
         *self.limits.write() = limits;
         self.limits_version.fetch_add(1, Ordering::Release);

@@ -3,12 +3,13 @@
 //!
 //! The table has names without databases: as in Redis, a change of a key in one database
 //! invalidates the name in all databases. A *reader* is a number that the server gives to a client
-//! in tracking mode. The server gives a number to another client only after 2^32 others, so the
-//! numbers of a disconnected client may stay in the table until the keys change or leave the table.
+//! in tracking mode. The server gives the same number to another client only after 2^32 other
+//! numbers. So the number of a disconnected client may stay in the table until its keys change or
+//! leave the table.
 //!
 //! The readers of a key are bits of 64-bit words, and each word is stored with its place.
-//! Consecutive numbers share words, so a key that a thousand clients have read takes about 256
-//! bytes, and a key with one reader takes only its entry.
+//! Consecutive numbers share words, so the readers of a key that a thousand clients have read take
+//! about 256 bytes. One reader takes no memory besides the key's entry.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -160,7 +161,8 @@ impl Tracked {
         );
     }
 
-    /// Adds a reader to a key, and the key to the table if necessary. O(length of the name).
+    /// Adds a reader to a key, and the key to the table if necessary. O(length of the name + words
+    /// of readers).
     pub(crate) fn remember(&mut self, hash: Hash, key: &[u8], reader: u32) -> Added {
         let found = self.find(hash, key);
         let keys = u64::from(found.is_none());
@@ -181,13 +183,13 @@ impl Tracked {
         Added { keys, items }
     }
 
-    /// Removes a key, and returns its readers. O(length of the name).
+    /// Removes a key, and returns its readers. O(length of the name + words of readers).
     pub(crate) fn take(&mut self, hash: Hash, key: &[u8]) -> Option<Readers> {
         let at = self.find(hash, key)?;
         Some(self.remove(at)?.1)
     }
 
-    /// Removes a random key, and returns it and its readers. O(1), on average.
+    /// Removes a random key, and returns it and its readers. O(words of readers) on average.
     pub(crate) fn take_random(&mut self, random: &mut SmallRng) -> Option<(Box<[u8]>, Readers)> {
         let at = self.entries.at_random(below(random))?;
         self.remove(at)

@@ -99,7 +99,7 @@ pub struct Wait {
     pub condition: WaitCondition,
     /// Positions of the keys among the command's arguments.
     pub keys: Range<usize>,
-    /// End of the wait in unix ms; `None` for a wait without a timeout.
+    /// End of the wait in Unix ms; `None` for a wait without a timeout.
     pub deadline_ms: Option<u64>,
     /// Arguments that are replaced before the command runs again, such as the ID `$`, which means
     /// the last entry at the beginning of the wait: positions and new texts.
@@ -229,7 +229,7 @@ impl Waiter {
         self.queued.store(false, Ordering::Release);
     }
 
-    /// Returns the end of the wait in unix ms.
+    /// Returns the end of the wait in Unix ms.
     pub fn deadline_ms(&self) -> Option<u64> {
         self.wait.deadline_ms
     }
@@ -393,8 +393,8 @@ impl Waiters {
         now: Now,
     ) -> Option<(Arc<Waiter>, Outcome)> {
         let queue = self.dbs.get(db)?.get(key)?;
-        // Many workers may wait for the same group or queue, so a condition that was not met is not
-        // evaluated again.
+        // Many workers may wait for the same group or queue. So the last condition that was not met
+        // is not evaluated again for the waiters that follow with an equal condition.
         let mut unserved: Option<&WaitCondition> = None;
         for (_, waiter) in queue.waiters.range(ticket + 1..) {
             let condition = &waiter.wait.condition;

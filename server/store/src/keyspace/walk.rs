@@ -29,7 +29,7 @@ use crate::value::{SETTINGS_FIELD, Value};
 /// microseconds. In tests a step writes only a few records, so that many commands run between two
 /// steps.
 pub(crate) const SLICE_BYTES: usize = if cfg!(test) { 60 } else { 32 << 10 };
-/// Number of indices that one step visits, free ones included.
+/// Maximum number of indices that one step visits, free ones included.
 const SLICE_INDICES: u32 = 4_096;
 
 /// Options of the encoding of records.

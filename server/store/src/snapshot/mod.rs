@@ -39,7 +39,7 @@ const STEPS: u32 = 16;
 /// let mut sink = Silent;
 /// let mut turn = Turn::new(&store, Now::from_ms(1_000), &mut sink, Classes::none());
 /// let mut snapshot = Snapshot::begin(&mut turn, Format::default());
-/// drop(turn); // others may write now
+/// drop(turn); // other turns may write now
 /// let mut records = Vec::new();
 /// while let Some(db) = snapshot.next(&store, &mut records) {
 ///     println!("{} bytes of database {db}", records.len());

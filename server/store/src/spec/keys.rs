@@ -29,7 +29,7 @@ pub enum Keys {
         /// The first argument is a key too: the destination.
         destination: bool,
     },
-    /// One argument is a key; further keys are arguments of options.
+    /// One argument may be a key; further keys are arguments of options.
     Options(&'static OptionKeys),
     /// Keys are the arguments from position `first` up to the first of these words.
     Until {

@@ -1,9 +1,6 @@
 //! Notation for the arguments of commands: a row declares its arguments in one string. COMMAND DOCS
-//! and tests of the documentation derive from the string.
-//!
-//! ```text
-//! key value [condition: NX | XX] [GET@6.2.0] [expiration: EX seconds | PX milliseconds | KEEPTTL@6.0.0]
-//! ```
+//! and tests derive from the string. Example:
+//! `key [condition: NX | XX] [GET@6.2.0] [expiration: EX seconds | KEEPTTL]`
 //!
 //! - A lower-case word is a value. A colon sets its type if the name does not: `db:integer`. A
 //!   digit is the index of its key specification: `newkey:key1`. Quotes keep a colon in the name:
@@ -120,9 +117,10 @@ pub struct Argument<'a> {
 /// An error in the text of a syntax.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// A group without items, or an alternative without exactly one.
+    /// A group without items, an alternative without exactly one item, or a token before an item
+    /// that already has a token.
     Items,
-    /// A group without a name and a token.
+    /// A group that has neither a name nor a token, or alternatives outside of a group.
     Name,
     /// A type that does not exist.
     Type,

@@ -35,7 +35,7 @@ impl<S: TreeSlot + Ord, const LEAF: usize, const FAN: usize> Tree<S, LEAF, FAN> 
     #[inline]
     pub(crate) fn add(&mut self, slot: S) {
         self.insert(slot, |slots| match slots.last() {
-            // Fast path: most new deadlines are later than all others.
+            // Fast path: most new deadlines are later than all deadlines in the tree.
             Some(last) if *last < slot => slots.len(),
             _ => count_before(slots, |other| other < slot),
         });

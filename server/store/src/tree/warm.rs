@@ -9,9 +9,9 @@ const WARM: usize = 2 * crate::hash_table::WARM_MAX;
 
 impl<const LEAF: usize, const FAN: usize> Tree<Slot, LEAF, FAN> {
     /// Loads the nodes from the root to these ordinals. All searches go down one level before any
-    /// goes down the next, so their cache misses overlap. Calls `meets` with the id of the first
+    /// goes down the next, so their cache misses overlap. Calls `visit` with the id of the first
     /// slot in the reached leaf that has the ordinal. O(ordinals · log n).
-    pub(crate) fn warm(&self, ordinals: &[u64], mut meets: impl FnMut(u32)) {
+    pub(crate) fn warm(&self, ordinals: &[u64], mut visit: impl FnMut(u32)) {
         let mut nodes: SmallVec<[&Node<Slot>; WARM]> =
             ordinals.iter().map(|_| &self.root).collect();
         while let Some(Node::Inner(_)) = nodes.first() {
@@ -25,8 +25,8 @@ impl<const LEAF: usize, const FAN: usize> Tree<Slot, LEAF, FAN> {
         for (node, ordinal) in nodes.iter().zip(ordinals) {
             if let Node::Leaf(slots) = node {
                 let at = count_before(slots, |other| other.ordinal() < *ordinal);
-                let met = slots.get(at).filter(|slot| slot.ordinal() == *ordinal);
-                met.into_iter().for_each(|slot| meets(slot.id));
+                let first = slots.get(at).filter(|slot| slot.ordinal() == *ordinal);
+                first.into_iter().for_each(|slot| visit(slot.id));
             }
         }
     }

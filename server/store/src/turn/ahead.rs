@@ -4,14 +4,14 @@
 //! In a large keyspace a GET has three dependent cache misses (hash table, record, long value). The
 //! look-ahead lets the misses of up to [`WARM_MAX`] commands overlap. The caller says which word of
 //! the commands is probably a key; a wrong guess costs a look-up. If the first two commands name
-//! the same key, the elements that the commands name in that collection are loaded instead. For
-//! clients that wait for each reply, an event loop looks ahead at the first commands of several
-//! clients. A command with many keys loads its next keys in the same way while it runs.
+//! the same key, the elements that the commands name in that collection are loaded instead. An
+//! event loop also looks ahead at the first commands of several clients. A command with many keys
+//! loads its next keys in the same way while it runs.
 //!
 //! Ground rules: a [`Name`] is the address of an argument with the argument's hash. It is valid
 //! while the caller's buffer is borrowed, so the caller calls [`Turn::end_ahead`] before the borrow
-//! ends. With several shards, a *stretch* of commands, which needs at most [`LOCKS_MAX`] shards,
-//! locks the shards that are free and does not wait for the others. A command whose shard is not
+//! ends. With several shards, the look-ahead prepares a *stretch*: commands that need at most
+//! [`LOCKS_MAX`] shards. It skips shards that another thread holds. A command whose shard is not
 //! held releases the held shards and locks its own shards as any other command does.
 
 use punctual_resp::Args;

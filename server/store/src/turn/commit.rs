@@ -236,8 +236,8 @@ impl Turn<'_> {
         self.ready.extend(ready);
     }
 
-    /// Empties every database before a snapshot is loaded. Raises WATCH flags, and counts no
-    /// change.
+    /// Empties every database before a snapshot is loaded. Raises WATCH flags, invalidates
+    /// client-side caches, and counts no change. Locks every shard.
     pub fn clear(&mut self) {
         self.lock_all();
         self.touch(Touched::Any);
@@ -247,10 +247,11 @@ impl Turn<'_> {
         self.invalidate_all();
     }
 
-    /// Replaces the whole keyspace by `loaded`, which [`Store::beside`](crate::Store::beside) has
-    /// created. Raises WATCH flags, notes ready keys, and counts no change. Locks every shard. The
-    /// old databases are dropped after the turn ([`Turn::discarded`]). O(watched keys + shards ·
-    /// databases).
+    /// Replaces the whole keyspace, and the rules of NOTIFY, by the content of `loaded`, which
+    /// [`Store::beside`](crate::Store::beside) has created. Raises WATCH flags, notes ready keys,
+    /// invalidates client-side caches, and counts no change. Locks every shard. The old databases
+    /// are dropped after the turn ([`Turn::discarded`]). O(watched keys + keys that clients wait
+    /// for + shards · databases).
     pub fn replace_all(&mut self, loaded: Store) {
         self.lock_all();
         self.touch(Touched::Any);

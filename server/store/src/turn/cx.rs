@@ -138,8 +138,8 @@ impl<'s> Cx<'_, 's> {
         self.turn.shard_db(place.shard, place.db)
     }
 
-    /// Finds a key to read: counts a hit or a miss, publishes `keymiss`, and notes the use.
-    /// O(length of the name).
+    /// Finds a key to read: counts a hit and notes the use, or counts a miss and publishes
+    /// `keymiss`. O(length of the name).
     #[inline]
     pub fn read(&mut self, key: &[u8]) -> Option<&Record> {
         let (place, found) = self.seek_to_read(key);
@@ -421,7 +421,7 @@ impl<'s> Cx<'_, 's> {
         }
     }
 
-    /// Returns the limits of compact collections.
+    /// Returns the settings that commands need, such as limits of compact collections.
     pub(crate) fn limits(&self) -> Limits {
         self.turn.limits
     }
@@ -456,7 +456,7 @@ impl<'s> Cx<'_, 's> {
         Some(self.db_of(key).remove(id))
     }
 
-    /// Sets a key's deadline in unix ms, or removes it. O(1).
+    /// Sets a key's deadline in Unix ms, or removes it; see [`Db::set_deadline`] for the time.
     #[inline]
     pub fn set_deadline(&mut self, key: &[u8], id: Id, deadline: Option<u64>) {
         self.db_of(key).set_deadline(id, deadline);

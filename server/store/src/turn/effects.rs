@@ -34,9 +34,10 @@ impl Store {
 }
 
 impl Turn<'_> {
-    /// Passes the effects so far to the sink. Before a snapshot begins that the log continues, a
-    /// caller that holds every shard calls this function. Returns false, and does nothing, inside a
-    /// transaction or script, whose effects must not be divided.
+    /// Passes the effects so far to the sink. For example, a caller that holds every shard does so
+    /// before it begins a snapshot, so that the log after the snapshot has only later changes.
+    /// Returns false, and does nothing, inside a transaction or script, whose effects must not be
+    /// divided.
     pub fn flush_effects(&mut self) -> bool {
         if self.effects.frame.depth > 0 {
             return false;

@@ -22,9 +22,10 @@ const TOGETHER: usize = 4;
 const PATIENCE: Duration = Duration::from_millis(1);
 
 impl Turn<'_> {
-    /// Evicts keys until `enough` returns true; it is called before each eviction. Begins with
-    /// shard `first` and every `stride`th shard after it, which are the shards of the caller's
-    /// loop, and continues with all others. No shard may be pinned. O(1) amortised for each key.
+    /// Evicts keys until `enough` returns true; it is called before each eviction. Begins with the
+    /// shards whose numbers equal `first` modulo `stride`, which are the shards of the caller's
+    /// loop, and continues with all others. `volatile-ttl` instead takes the earliest deadline of
+    /// all shards. No shard may be pinned. O(1) amortised for each key.
     pub fn evict(
         &mut self,
         policy: Eviction,
@@ -37,7 +38,8 @@ impl Turn<'_> {
             if done != Evicted::Nothing {
                 return done;
             }
-            // The search gives up after very many deadlines of fields, so keys may be left.
+            // The search gives up after very many deadlines of fields, timers and queues of jobs,
+            // so keys may be left.
         }
         let shards = self.store.shards();
         let stride = stride.max(1);

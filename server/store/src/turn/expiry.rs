@@ -176,8 +176,9 @@ impl Turn<'_> {
     /// databases, each key at the instant of its own deadline. Expires nothing if active expiry is
     /// off. Locks every shard. O(n log (shards · databases)) for n keys.
     ///
-    /// Returns false if timers are due before `to`; the turn's instant is then their deadline. The
-    /// caller takes the timers by [`Turn::take_due_timers`], fires them and calls again.
+    /// Returns false if timers are due at `to` or before. The turn's instant is then their
+    /// deadline, or unchanged if it is later. The caller takes the timers by
+    /// [`Turn::take_due_timers`], fires them and calls again.
     #[must_use = "timers may be due before the instant"]
     pub fn advance(&mut self, to: Now) -> bool {
         if self.store.active_expire() {
@@ -204,9 +205,9 @@ impl Turn<'_> {
                     done = self.expire_and_append(number, db, instant, &mut { usize::MAX });
                 }
                 if self.due_timers.len() > found {
-                    // Timers of other shards with the same deadline fire in the same round.
+                    // Timers of other shards with the same deadline fire together with these.
                     // Otherwise timers that this shard's timers create would fire first, and could
-                    // create others without end.
+                    // create further timers without end.
                     fires_at = Some(deadline);
                     continue;
                 }
@@ -369,7 +370,7 @@ mod tests {
     }
 
     /// Entries that are filed before anything was due lie at the right level of the wheel, so the
-    /// first key expires without moving all others first.
+    /// first key expires without a move of all other entries.
     #[test]
     fn the_first_of_many_keys_expires_at_once() {
         // The first millisecond of a slot of four minutes, so that all deadlines are in it.
@@ -399,7 +400,7 @@ mod tests {
         }
     }
 
-    /// With the smallest budget no key is lost and none expires twice.
+    /// With the smallest budget no key is lost, and no key expires twice.
     #[test]
     fn small_budgets_get_there() {
         let store = filled(1, 1_000, |n| 2_000 + n % 3);

@@ -31,7 +31,7 @@ const STEPS: usize = 64;
 const LEAVING: usize = 64;
 
 /// A job that moves to another queue: the job's ID and the key of the other queue.
-type Leaves = (Box<[u8]>, Box<[u8]>);
+type LeavingJob = (Box<[u8]>, Box<[u8]>);
 
 /// Returns the encoding of a job for JOB PUT.
 pub(crate) fn written(job: &Job) -> Vec<u8> {
@@ -237,7 +237,7 @@ impl Turn<'_> {
     pub(super) fn move_dead_jobs(&mut self, db: usize, key: &[u8]) {
         let number = self.store.shard_of(key);
         self.lock_one(number);
-        let mut leaving: Vec<Leaves> = Vec::new();
+        let mut leaving: Vec<LeavingJob> = Vec::new();
         if let Some(id) = self.find_live::<Jobs>(number, db, key)
             && let Some(jobs) = Jobs::of(&self.shard_db(number, db).get(id).value)
         {

@@ -309,7 +309,8 @@ impl<'s> Turn<'s> {
         self.pinned
     }
 
-    /// Ends [`Turn::pin`]. The shards stay locked until others are needed or the turn is released.
+    /// Ends [`Turn::pin`]. The shards stay locked until other shards are needed or the turn is
+    /// released.
     pub fn unpin(&mut self) {
         self.pinned = false;
         self.grows = false;
@@ -323,8 +324,8 @@ impl<'s> Turn<'s> {
         self.whole = true;
     }
 
-    /// Ends [`Turn::hold_whole`]. The shards stay locked until others are needed or the turn is
-    /// released.
+    /// Ends [`Turn::hold_whole`]. The shards stay locked until other shards are needed or the turn
+    /// is released.
     pub fn end_whole(&mut self) {
         self.whole = false;
     }

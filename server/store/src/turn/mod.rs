@@ -136,7 +136,8 @@ pub struct Turn<'s> {
     /// While it is set, due keys are hidden from commands but do not expire: for reads while
     /// clients are paused, and for clients of a replica.
     pub frozen: bool,
-    /// Limits of compact collections. The caller may renew them between commands.
+    /// Settings that commands need, such as limits of compact collections. The caller may renew
+    /// them between commands.
     pub limits: Limits,
     /// Counts so far.
     pub stats: Stats,

@@ -1,10 +1,11 @@
-//! Entries of NOTIFY. A rule of NOTIFY selects keyspace events and names a stream. While a command
-//! runs, the turn records the selected events. When the handler has returned, the turn appends an
-//! entry for each event to the rule's stream.
+//! Entries of NOTIFY, a command that Redis lacks. A rule of NOTIFY selects keyspace events and
+//! names a stream. While a command runs, the turn records the selected events. When the handler has
+//! returned, the turn appends an entry for each event to the rule's stream.
 //!
-//! A handler may hold places of records that an append could move, so nothing is appended while it
-//! runs. The append happens before the turn unlocks a shard, and in the same frame of the log as
-//! the change: after a crash both the change and its entry exist, or neither.
+//! A handler may hold the index of a record that an append changes or removes, such as the stream
+//! itself, so nothing is appended while it runs. The append happens before the turn unlocks a
+//! shard, and in the same frame of the log as the change: after a crash both the change and its
+//! entry exist, or neither.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -16,7 +16,7 @@ pub struct Restored<'k> {
     pub key: &'k [u8],
     /// Its value.
     pub value: Value,
-    /// Its deadline in unix ms.
+    /// Its deadline in Unix ms.
     pub deadline: Option<u64>,
     /// Seconds since its last use, if the snapshot has them.
     pub idle_s: Option<u64>,
@@ -116,7 +116,9 @@ impl Turn<'_> {
             let part = self.shard_db(waiting.shard, waiting.db);
             if let Some(taken) = part.find_hashed(waiting.hash, key) {
                 if !replace {
-                    return Err(KeyExists(key.into()));
+                    let exists = KeyExists(key.into());
+                    batch.keys.clear();
+                    return Err(exists);
                 }
                 part.remove(taken);
             }

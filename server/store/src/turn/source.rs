@@ -41,8 +41,8 @@ impl Turn<'_> {
         self.replays
     }
 
-    /// Returns whether commands may wait. Only a command of a client may; others reply that they
-    /// found nothing.
+    /// Returns whether commands may wait. Only a command of a client may. A command of another
+    /// source replies that it found nothing.
     #[inline]
     pub const fn may_wait(&self) -> bool {
         matches!(self.source, Source::Client)

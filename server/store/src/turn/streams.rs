@@ -11,8 +11,8 @@
 //!
 //! A command that looks up a stream with old entries removes them first ([`Turn::settle_stream`]);
 //! in a [frozen](Turn::frozen) turn it only hides them. So no command sees an entry that has
-//! reached its maximum age. The effects are commands of Redis: XTRIM MINID, and XADD and XACK
-//! between MULTI and EXEC.
+//! reached its maximum age. These removals and moves have commands of Redis as effects: XTRIM
+//! MINID, and XADD and XACK between MULTI and EXEC.
 
 use super::Turn;
 use super::expiry::Name;

@@ -129,8 +129,9 @@ impl Turn<'_> {
         })
     }
 
-    /// Returns whether a key is a timer or a queue of jobs. Such a key must not be copied to
-    /// another server, where it would act a second time. Locks the key's shard.
+    /// Returns whether a key is a timer or a queue of jobs. While MIGRATE moves such a key, its
+    /// shard must stay locked, because the key would otherwise act on both servers. Locks the key's
+    /// shard.
     pub fn acts_by_itself(&mut self, db: usize, key: &[u8]) -> bool {
         let number = self.store.shard_of(key);
         self.lock_one(number);
@@ -289,7 +290,7 @@ impl Turn<'_> {
     }
 
     /// Moves a timer whose command the server cannot run now to the deadline `at_ms`, and stores
-    /// the error. Its shard must be held.
+    /// the error. Neither commits nor logs the change. The timer's shard must be held.
     pub fn put_off_timer(&mut self, due: &DueTimer, at_ms: u64, error: &[u8]) {
         if let Some((number, id)) = self.find_due(due) {
             let mut plan = due.timer.plan();
@@ -316,8 +317,8 @@ impl Turn<'_> {
         self.state_effect(number, db, key, id);
     }
 
-    /// Adds the command TIMER STATE as an effect, with everything about a timer except its schedule
-    /// and its command.
+    /// Adds the command TIMER STATE as an effect, with everything about a timer except its user,
+    /// its schedule and its command.
     pub(crate) fn state_effect(&mut self, number: usize, db: usize, key: &[u8], id: Id) {
         if !self.logged {
             return;

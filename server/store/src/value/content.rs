@@ -1,9 +1,9 @@
 //! [`Content`]: the operations that every type of value offers to the keyspace, to snapshots and to
 //! commands for keys of any type.
 //!
-//! Each type implements `Content` in its own file or folder, and `value/mod.rs` has the only match
-//! over all types. The default methods suit a type that has one element, no timer, and a value that
-//! a snapshot writes in one step.
+//! Each type implements `Content` in its own file or folder. Only the macro `types!` in
+//! `value/mod.rs` matches on all types. The default methods suit a type that has one element, no
+//! timer, and a value that a snapshot writes in one step.
 //!
 //! A snapshot writes a large value in steps (a *walk*), while commands change the value. The walk
 //! begins when the snapshot reaches the value, or just before the first change of a value that the
@@ -51,8 +51,9 @@ impl Facts {
 
     /// Mark of a type whose keys stay when they have no elements.
     pub(crate) const STAYS_EMPTY: u8 = 1;
-    /// Mark of a type whose values act at a deadline: timers and queues of jobs. Such a value is
-    /// not evicted, and must not exist under two keys or on two servers.
+    /// Mark of a type whose values do something by themselves at a deadline: a timer runs its
+    /// command, a queue makes jobs ready. Such a value is not evicted. While MIGRATE moves it, its
+    /// shard stays locked, because the value would otherwise act on both servers.
     pub(crate) const ACTS: u8 = 2;
     /// Mark of a type that blocking commands can wait for.
     pub(crate) const AWAITED: u8 = 4;
@@ -135,7 +136,9 @@ pub trait Content {
     }
 
     /// Returns the number of the value's own timer in its database, and the deadline that this
-    /// timer must get (`None`: no deadline). Returns `None` if the timer needs no change.
+    /// timer must get (`None`: no deadline). Returns `None` if the timer needs no change. The
+    /// *timeline* of a value is the times at which something in it is due: an entry of a stream, a
+    /// job of a queue.
     #[inline]
     fn timeline(&mut self) -> Option<(Option<u32>, Option<u64>)> {
         let deadlines = self.deadlines()?;
@@ -157,7 +160,8 @@ pub trait Content {
         }
     }
 
-    /// Returns the settings that precede the value in a snapshot.
+    /// Returns the settings that precede the value in a snapshot, for example a stream's maximum
+    /// age of entries.
     fn settings(&self) -> Option<Vec<u8>> {
         None
     }
@@ -182,7 +186,7 @@ pub trait Content {
     }
 
     /// Begins a walk through a [large](Self::is_large) value: appends the value's start to `out`.
-    /// O(elements / 64), for a stream O(pending entries).
+    /// O(elements / 64), for a list O(1), for a stream O(pending entries).
     fn begin_walk(&mut self, _: &mut Encoder, _: &mut Vec<u8>) {
         debug_assert!(false, "only large values are walked");
     }
@@ -209,7 +213,8 @@ pub enum Unreadable<E> {
     /// The bytes are invalid, or reading them failed.
     #[error(transparent)]
     Failure(#[from] Failure<E>),
-    /// The bytes are well-formed, and the type does not allow the content.
+    /// The bytes are well-formed, but the type does not allow the content, for example a set with a
+    /// duplicate member.
     #[error("{0}")]
     Content(&'static str),
 }

@@ -19,7 +19,7 @@ pub use super::content::Unreadable;
 /// collection of a type whose empty keys are removed. O(bytes).
 ///
 /// # Errors
-/// [`Unreadable`].
+/// [`Unreadable`] if the bytes or the content are invalid, or if reading fails.
 pub fn read_value<S: Source>(
     contents: Contents<'_, S>,
     limits: &Limits,

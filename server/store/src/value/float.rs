@@ -24,7 +24,7 @@ impl Float {
     /// Parses all of `text`: an optional sign, then decimal digits with an optional point and
     /// exponent, or `0x` and hexadecimal digits with an optional point and `p` exponent, or `inf`
     /// or `infinity` in any case. Returns `None` for everything else, for NaN, and for numbers that
-    /// overflow the format or underflow to zero. About O(n log n) in the length, which is bounded.
+    /// overflow the format or underflow to zero. O(n²) for n bytes; texts of 5 KiB are refused.
     /// ```
     /// use punctual_store::value::float::Float;
     /// let text = |s: &str| Float::parse(s.as_bytes()).map(|f| String::from_utf8(f.text()).unwrap());

@@ -3,8 +3,9 @@
 //!
 //! Ground rules:
 //!
-//! - A hash in which a field has, or had, a deadline is a table, however small. The table's field
-//!   `small` is true while OBJECT ENCODING must reply with the packed form `listpackex`.
+//! - A hash becomes a table, however small, when a field gets a deadline. It stays a table when the
+//!   deadline is removed. The table's field `small` is true while OBJECT ENCODING must reply with
+//!   `listpackex`, the packed form that Redis would use.
 //! - A hash stores the [deadlines](super::deadlines) of its fields, so a copy or a move keeps the
 //!   deadlines. The hash itself arms no timer.
 //! - A field whose deadline has passed stays until the hash's timer or a command removes it. So
@@ -113,7 +114,7 @@ impl Hash {
         Self::Table(Box::new(table).into())
     }
 
-    /// Creates a hash of entries with deadlines. Returns `None` for a duplicate name. O(fields).
+    /// Creates a hash of entries with deadlines. Returns `None` for a duplicate name. O(bytes).
     pub fn of_entries<'a>(
         entries: impl IntoIterator<Item = (&'a [u8], &'a [u8], u64)>,
         limits: &Limits,
@@ -143,8 +144,8 @@ impl Hash {
     }
 
     /// Creates a hash from the `count` bare entries of a listpack, which are
-    /// [validated](punctual_rdb::listpack::validate_entries). Returns `None` if they are not pairs
-    /// or contain a duplicate name. O(bytes).
+    /// [validated](punctual_rdb::listpack::validate_entries). Returns `None` if `count` is odd or a
+    /// name occurs twice. O(bytes).
     pub fn of_packed(entries: &[u8], count: usize, limits: &Limits) -> Option<Self> {
         let packed = Packed::from_entries(entries, count);
         if !count.is_multiple_of(2) {

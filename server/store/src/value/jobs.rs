@@ -7,9 +7,9 @@
 //! - A job is in the set of its state. A waiting or ready job with an expiry time is also in
 //!   `Jobs::expiring`. `Jobs::file` and `Jobs::unfile` keep both up to date.
 //! - *The record and the current time determine a job's state.* A waiting job becomes ready at its
-//!   due time. A lease that ends makes its job wait until [`Job::due_after`]. These changes are not
+//!   due time. When a lease ends, the job waits until [`Job::due_after`]. These two changes are not
 //!   logged: a replica and a replay hold the same records, and compute the same states. The primary
-//!   logs each job that is removed by time or becomes dead.
+//!   logs each job that is removed by time, or whose last lease ends so that it becomes dead.
 //! - Each lease has a new token, so the token of a lease that has ended matches no job.
 //! - IDs and tokens come from one sequence, which is at least the time in Unix µs, so a queue that
 //!   is deleted and created again does not repeat them.
@@ -103,7 +103,7 @@ pub struct Jobs {
     /// Number of the queue's timer in its database, if one is armed.
     timer: Option<u32>,
     /// Deadline for which the timer was armed last: the queue's next deadline or an earlier time.
-    noted: Option<u64>,
+    timer_ms: Option<u64>,
     /// Unix ms of the next attempt to move the jobs in [`Set::Leaving`].
     retry_ms: u64,
 }
@@ -198,8 +198,8 @@ impl Jobs {
     }
 
     /// Divides a range of Unix ms evenly into as many parts as `counts` has elements, and adds to
-    /// each element the number of delayed jobs that become due in its part. O(log jobs) for each
-    /// part with jobs.
+    /// each element the number of delayed jobs that become due in its part. O(log jobs · log parts)
+    /// for each part with jobs.
     pub fn spread(&self, range: Range<u64>, now: Now, counts: &mut [u64]) {
         self.sets[Set::Delayed as usize].spread(range, self.due(now), counts);
     }
@@ -239,7 +239,8 @@ impl Jobs {
         Some(self.sets[Set::Delayed as usize].first()?.0)
     }
 
-    /// Returns whether a worker that asks for a job at `now` gets one.
+    /// Returns whether a worker that asks for a job at `now` gets one. Ignores due jobs that
+    /// [`Jobs::step`] has not yet moved to [`Set::Ready`].
     pub fn can_take(&self, now: Now) -> bool {
         self.next_ready(now).is_some()
     }
@@ -494,7 +495,7 @@ impl Jobs {
     }
 
     /// Returns the Unix ms at which the next step, or the next move to a dead-letter queue, is due.
-    /// O(log jobs).
+    /// O(1).
     pub fn next_deadline(&self) -> Option<u64> {
         let first = |set: Set| self.sets[set as usize].first().map(|entry| entry.0);
         let times = [
@@ -511,7 +512,7 @@ impl Jobs {
     /// it as the timer's deadline. Returns `None` if the timer needs no change.
     pub(crate) fn changed_deadline(&mut self) -> Option<Option<u64>> {
         let next = self.next_deadline();
-        let before = std::mem::replace(&mut self.noted, next);
+        let before = std::mem::replace(&mut self.timer_ms, next);
         (before != next || self.timer.is_some() != next.is_some()).then_some(next)
     }
 
@@ -524,14 +525,14 @@ impl Jobs {
             State::Ready => true,
             State::Dead => false,
             State::Waiting | State::Leased | State::Done => {
-                self.timer.is_some() && self.noted.is_some_and(|noted| noted <= job.at)
+                self.timer.is_some() && self.timer_ms.is_some_and(|timer_ms| timer_ms <= job.at)
             }
         }
     }
 
     /// Returns whether [`Jobs::step`] may have a step to take at `now`. O(1).
     pub fn may_be_due(&self, now: Now) -> bool {
-        self.noted.is_some_and(|at| now.is_due(at))
+        self.timer_ms.is_some_and(|at| now.is_due(at))
     }
 
     /// Checks that every job is in its set, and that the sets hold no other references.

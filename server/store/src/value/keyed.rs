@@ -1,10 +1,11 @@
 //! The elements of a large collection by name: a set's members, a hash's fields, a sorted set's
 //! entries, a queue's jobs.
 //!
-//! Elements lie in [pages](crate::pages) under indices that never move. The keyspace's own [hash
-//! table](crate::hash_table) finds them, so a large collection grows without a stall and its scans
-//! have the keyspace's guarantees. A collection gets its table when it has more than `FEW`
-//! elements. Without a table, a lookup compares each element.
+//! Elements lie in [pages](crate::pages); an element keeps its index until it is removed. A
+//! [hash table](crate::hash_table) of the same kind as the keyspace's finds them. So a large
+//! collection grows without a stall, and SSCAN, HSCAN and ZSCAN miss no element that stays. A
+//! collection gets its table when it has more than `FEW` elements. Without a table, a lookup
+//! compares each element.
 //!
 //! Elements may have [deadlines](super::deadlines). An element whose deadline has passed stays until
 //! its collection's timer or a command removes it.
@@ -46,7 +47,7 @@ pub(crate) fn set_hash_keys(hasher: RandomState) {
     let _ = HASHER.set(hasher);
 }
 
-/// Returns the hash keys for tests of collections without a store.
+/// Returns fixed hash keys for tests of collections without a store. Panics in other debug builds.
 #[cold]
 fn without_store() -> RandomState {
     if cfg!(debug_assertions) && !cfg!(test) {
@@ -223,8 +224,8 @@ impl<E: Element> Keyed<E> {
     }
 
     /// Adds an element whose name is not present. Returns its index, which stays the same until the
-    /// element is removed. O(1) amortised; when the hash table grows, at most the work of splitting
-    /// one part.
+    /// element is removed. O(1) amortised; when the hash table grows, it splits at most one of its
+    /// parts.
     pub fn insert(&mut self, hash: Hash, element: E) -> u32 {
         debug_assert_eq!(element.hash(), hash.place);
         let id = self.elements.insert(element);
@@ -348,8 +349,9 @@ impl<E: Element> Keyed<E> {
         self.walk = None;
     }
 
-    /// Continues the walk: visits elements and their deadlines until `visit` returns false, or
-    /// until the step has visited [`STEP_PLACES`] places. Returns true at the end of the walk.
+    /// Continues the walk: visits the copies of elements that have changed, then elements in their
+    /// pages, each with its deadline, until `visit` returns false or [`STEP_PLACES`] page slots
+    /// were visited. Returns true at the end of the walk.
     pub(crate) fn walk(&mut self, mut visit: impl FnMut(&E, u64) -> bool) -> bool {
         let Some(walk) = &mut self.walk else {
             return true;

@@ -143,7 +143,7 @@ impl List {
         self.chunk(number).get(within)
     }
 
-    /// Pushes elements at an end, one after another. O(1) each.
+    /// Pushes elements at an end, one after another. O(length) each, amortised.
     #[inline]
     pub fn push<'t>(
         &mut self,
@@ -283,8 +283,8 @@ impl List {
         }
     }
 
-    /// Converts a list of one small piece back to a `listpack`, and releases spare room of the
-    /// piece.
+    /// Converts a list of one piece, which fills at most half the limit, back to a `listpack`, and
+    /// releases spare room of the piece.
     #[inline]
     fn shrink(&mut self, limit: PieceSize) {
         if let Some(rest) = &self.rest {

@@ -68,7 +68,7 @@ pub trait Kind: Sized {
     fn into_value(self) -> Value;
 }
 
-/// Declares [`Value`], its conversions, and `content!`, the only match over all types.
+/// Declares [`Value`], its conversions, and `content!`: all matches over all types.
 macro_rules! types {
     ($dollar:tt $($(#[$doc:meta])* $name:ident($stored:ty),)*) => {
         /// A key's value, in 20 bytes; larger content is behind one pointer.

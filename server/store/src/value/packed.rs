@@ -3,7 +3,8 @@
 //!
 //! A snapshot copies the entries of hashes and sorted sets. A lookup compares entry after entry.
 //! For a few hundred short entries, this is faster than a table, and takes a fraction of the
-//! memory. Positions are byte offsets into [`Packed::entries`]; a change moves all later entries.
+//! memory. Positions are byte offsets into [`Packed::entries`]; a change of length moves all later
+//! entries.
 
 use std::fmt;
 use std::ops::Range;
@@ -153,15 +154,16 @@ impl Packed {
         });
     }
 
-    /// Inserts an element before the entry at `at`. Returns its end. O(later bytes).
+    /// Inserts an element before the entry at `at`. Returns its end. O(later bytes) if the
+    /// allocator grows the block in place, otherwise O(bytes).
     pub fn insert(&mut self, at: usize, element: Element<'_>) -> usize {
         self.edit(1, element.entry_len(), |bytes| {
             listpack::insert(bytes, at + COUNT_BYTES, element)
         }) - COUNT_BYTES
     }
 
-    /// Replaces one entry with an element. Returns its end. O(1) if the lengths are equal,
-    /// otherwise O(later bytes).
+    /// Replaces one entry with an element. Returns its end. O(length) if the lengths are equal,
+    /// otherwise O(bytes).
     pub fn replace(&mut self, entry: Range<usize>, element: Element<'_>) -> usize {
         let more = element.entry_len().saturating_sub(entry.len());
         self.edit(0, more, |bytes| {
@@ -170,7 +172,7 @@ impl Packed {
         }) - COUNT_BYTES
     }
 
-    /// Removes a range that consists of `count` entries. O(later bytes).
+    /// Removes a range that consists of `count` entries. O(bytes).
     pub fn remove(&mut self, entries: Range<usize>, count: usize) {
         self.edit(-(count as i64), 0, |bytes| {
             bytes.drain(entries.start + COUNT_BYTES..entries.end + COUNT_BYTES);

@@ -10,7 +10,7 @@ use crate::events::Classes;
 use crate::limits::Limits;
 use crate::time::NEVER;
 
-/// Latest deadline of an element, in Unix ms.
+/// Latest deadline of an element in Unix ms, as in Redis.
 pub(crate) const DEADLINE_MAX_MS: u64 = (1 << 46) - 1;
 
 /// A collection whose elements may have deadlines.

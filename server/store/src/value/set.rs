@@ -149,7 +149,8 @@ impl Set {
     }
 
     /// Creates a set in the form that Redis chooses when it reads `count` members from a snapshot.
-    /// Ignores duplicates. O(total length).
+    /// Ignores duplicates. O(total length) for a table; while the set is compact, each member costs
+    /// O(members).
     pub fn from_members<'m>(
         members: impl IntoIterator<Item = Element<'m>>,
         count: usize,

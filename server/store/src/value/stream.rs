@@ -11,7 +11,8 @@
 //! `group` has the groups and their pending entries by ID. `timeline` has the pending entries by
 //! time: a group may have a *lease*, after which another consumer gets an entry that was not
 //! acknowledged. `retention` has the age limit of entries. The database arms the timer of a stream
-//! with a retention, a lease or an idempotent producer (`keyspace/db/timelines.rs`).
+//! that has a retention, a lease, an idempotent producer, or a reader that waits to claim entries
+//! (`keyspace/db/timelines.rs`).
 
 mod content;
 mod group;
@@ -125,7 +126,8 @@ impl Stream {
         bytes > BLOCK_LEN_MAX
     }
 
-    /// Appends an entry; `id` must be greater than [`Stream::last_id`]. O(bytes of the entry).
+    /// Appends an entry; `id` must be greater than [`Stream::last_id`]. O(bytes of the entry)
+    /// amortised.
     pub fn push<'f>(
         &mut self,
         id: Id,
@@ -190,7 +192,8 @@ impl Stream {
         self.range(id, id).next()
     }
 
-    /// Deletes an entry. Returns false if no entry has this ID. O(log blocks + entries of a block).
+    /// Deletes an entry. Returns false if no entry has this ID. O(log blocks + entries of a block),
+    /// plus O(blocks) if the block has no other entry.
     pub fn delete(&mut self, id: Id) -> bool {
         let Some(number) = self.block_of(id) else {
             return false;

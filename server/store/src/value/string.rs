@@ -141,13 +141,14 @@ impl Str {
         self.len() == 0
     }
 
-    /// Appends `bytes` and makes the string `raw`. O(length of `bytes`) amortised.
+    /// Appends `bytes` and makes the string `raw`. O(length of `bytes`) amortised, O(length of the
+    /// result) the first time.
     pub fn append(&mut self, bytes: &[u8]) {
         self.grown(bytes.len()).extend_from_slice(bytes);
     }
 
     /// Writes `bytes` at `offset`, after zeros if the string is shorter, and makes it `raw`.
-    /// O(length of `bytes` and zeros) amortised.
+    /// O(length of `bytes` and zeros) amortised, O(length of the result) the first time.
     pub fn overwrite(&mut self, offset: usize, bytes: &[u8]) {
         let end = offset + bytes.len();
         self.at_least(end)[offset..end].copy_from_slice(bytes);

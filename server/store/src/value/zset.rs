@@ -163,7 +163,7 @@ impl Zset {
         Some(zset)
     }
 
-    /// Creates a sorted set of entries with distinct names. O(n log n), O(n) if they are in order.
+    /// Creates a sorted set of entries with distinct names, in the time of [`Zset::from_pairs`].
     ///
     /// # Panics
     /// If two names are equal or a score is NaN.
@@ -177,7 +177,8 @@ impl Zset {
 
     /// Creates a sorted set of alternating names and scores, in the compact form if the limits
     /// allow it. Sorts the pairs if necessary. Returns `None` if the entries are not pairs of names
-    /// and scores, or contain a duplicate name. O(n log n).
+    /// and scores, or contain a duplicate name. O(n log n); O(n²) for the compact form if the pairs
+    /// are not in order.
     pub fn from_packed(packed: Packed, limits: Limits) -> Option<Self> {
         if packed.len() / 2 <= limits.zset_entries {
             let longest = packed.iter().step_by(2).map(Element::text_len).max();
@@ -478,8 +479,8 @@ impl Zset {
         self.walk(0..self.len(), false)
     }
 
-    /// Iterates over the entries with scores from `min` to `max`, in order. O(log n), then O(1) per
-    /// entry.
+    /// Iterates over the entries with scores from `min` to `max`, in order. O(log n), O(n) in the
+    /// compact form, then O(1) per entry.
     pub fn range_by_score(&self, min: f64, max: f64) -> Walk<'_> {
         self.walk(self.ranks_by_score(&ScoreRange::inclusive(min, max)), false)
     }

@@ -139,7 +139,8 @@ fn pairs_of(whole: &Value) -> Option<Vec<(&Value, Option<&Value>)>> {
     })
 }
 
-/// Compares replies. Two texts of one number count as equal if the text in `a` is the one of 7.2.
+/// Compares replies. Two texts of one number count as equal if Redis 7.2 writes the number as in
+/// `a`.
 pub(super) fn same_scores(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Array(a), Value::Array(b)) => {

@@ -221,7 +221,7 @@ impl Draw {
     }
 
     /// Returns the number of keys that a command announces before `there` keys; one in fifteen is
-    /// wrong.
+    /// drawn at random and usually wrong.
     pub fn announced(&mut self, there: usize) -> Vec<u8> {
         match self.between(0..=14) {
             0 => self

@@ -20,7 +20,7 @@ const MAKERS: &[(u32, super::Maker)] = &[
     (1, delete),
 ];
 
-/// Appends one bit command.
+/// Appends one bit command, sometimes after a SET of its key.
 pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
     draw.weighted(MAKERS)(draw, steps);
 }

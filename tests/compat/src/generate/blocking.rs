@@ -69,7 +69,7 @@ fn push_count(draw: &mut Draw, command: &mut Command) {
     }
 }
 
-/// Appends one blocking command, usually with data.
+/// Appends one blocking command, usually after a command that adds an element to one of its keys.
 pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
     let timeout = timeout(draw);
     let lists = draw.chance(60);

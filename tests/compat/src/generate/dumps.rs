@@ -74,7 +74,7 @@ const PAYLOADS: &[&[u8]] = &[
     b"\x00\x01x",
 ];
 
-/// Appends one command, or a short group of related ones.
+/// Appends DUMP, or RESTORE and then EXISTS of the restored key.
 pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
     if draw.chance(35) {
         steps.push(named(draw, "DUMP").arg(draw.any_key()).into());

@@ -67,7 +67,7 @@ const UNKNOWN: &[&[u8]] = &[
     b"a-name-longer-than-one-hundred-and-twenty-eight-bytes-which-is-where-the-error-text-stops-quoting-it-and-so-it-must-be-cut-right-there-not-later",
 ];
 
-/// Appends one wrong command, which may be valid by chance.
+/// Appends one wrong command, or a group that begins with one. The command may be valid by chance.
 pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
     match draw.between(0..=9) {
         0..=4 => any_arguments(draw, ANY_ARGUMENTS, steps),

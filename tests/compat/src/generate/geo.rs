@@ -1,6 +1,7 @@
 //! Geo commands on sorted sets.
 //!
-//! Two places are rarely equal, because the order of places at the same distance is undefined.
+//! The coordinates are random, so two places are rarely equal: the order of places at the same
+//! distance is undefined.
 
 use super::named;
 use crate::command::{Command, Step};

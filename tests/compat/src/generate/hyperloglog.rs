@@ -21,7 +21,7 @@ const MAKERS: &[(u32, super::Maker)] = &[
     (2, delete),
 ];
 
-/// Appends one HyperLogLog command.
+/// Appends one HyperLogLog command, or several commands on a corrupt HyperLogLog.
 pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
     draw.weighted(MAKERS)(draw, steps);
 }
@@ -34,7 +34,8 @@ fn add(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// Appends a PFADD with many elements. Several of them convert a HyperLogLog to the dense encoding.
+/// Appends a PFADD with many elements. Several such commands convert a HyperLogLog to the dense
+/// encoding.
 fn grow(draw: &mut Draw, steps: &mut Vec<Step>) {
     let mut command = named(draw, "PFADD").arg(draw.hll_key());
     let salt = draw.between(0..=9).to_string();

@@ -42,7 +42,7 @@ const MAKERS: &[(u32, super::Maker)] = &[
     (1, delete),
 ];
 
-/// Appends one list command, or a short group of related ones.
+/// Appends one list command.
 pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
     draw.weighted(MAKERS)(draw, steps);
 }

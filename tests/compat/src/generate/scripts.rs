@@ -62,7 +62,7 @@ const CALLED: &[(u32, Family)] = &[
     (2, Family::Dumps),
 ];
 
-/// Appends one command, or a short group of related ones.
+/// Appends one command on scripts or functions, which may be invalid.
 pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
     match draw.between(0..=99) {
         0..=63 => eval(draw, steps),

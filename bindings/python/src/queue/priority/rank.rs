@@ -10,7 +10,7 @@ const EXACT: i64 = 1 << 53;
 
 /// A priority.
 pub(super) struct Priority {
-    /// Value of `object`. NaN if the object is not a number that a float represents exactly: then
+    /// Value of `object` if it is a float, or an int from `-EXACT` to `EXACT`. Otherwise NaN: then
     /// Python compares.
     number: f64,
     object: Py<PyAny>,

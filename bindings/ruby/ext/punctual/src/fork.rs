@@ -11,8 +11,8 @@ extern "C" fn child() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Returns the number of forks between the first process and this one. The numbers of a parent and
-/// its child differ.
+/// Returns the number of forks between the process that called this function first and this
+/// process. After that call, the numbers of a parent and its child differ.
 #[inline]
 pub(crate) fn count() -> u32 {
     static WATCH: Once = Once::new();

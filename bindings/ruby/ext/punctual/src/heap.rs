@@ -48,8 +48,9 @@ pub(crate) struct Heap {
 
 /// Maximum number of entries.
 pub(crate) const MAX_LEN: usize = u32::MAX as usize - 1;
-/// The heap always keeps the memory of this many entries. It releases memory beyond that when less
-/// than a quarter is in use, in a pop or in `clear`.
+/// A heap with memory for up to this many entries releases none. A larger heap releases memory if
+/// less than a quarter is in use: a pop keeps twice what the entries need (in a tracked heap,
+/// values stay until it is empty), and `clear` keeps the memory of this many entries.
 const KEEP: usize = 2048;
 
 impl Heap {

@@ -14,7 +14,7 @@ use magnus::{Error, Float, Integer, Ruby, TryConvert, Value};
 pub(crate) enum Kind {
     /// Integers that fit into a machine word.
     Integers,
-    /// Floats, and integers that a float represents exactly.
+    /// Floats, and integers from -2^53 to 2^53, which are exact as floats.
     Floats,
     /// Anything that `<=>` compares.
     Objects,
@@ -109,7 +109,7 @@ pub(crate) fn to_float(ruby: &Ruby, score: Value) -> Result<Value, Error> {
 /// Compares two scores by `<=>`.
 ///
 /// # Errors
-/// The exception that `<=>` raises; `ArgumentError` if `<=>` does not return a number.
+/// The exception that `<=>` raises; `ArgumentError` if `<=>` returns no number, or NaN.
 pub(crate) fn compare(ruby: &Ruby, a: Value, b: Value) -> Result<Ordering, Error> {
     static COMPARE: LazyId = LazyId::new("<=>");
     if let (Some(a), Some(b)) = (Fixnum::from_value(a), Fixnum::from_value(b)) {

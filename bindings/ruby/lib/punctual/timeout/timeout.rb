@@ -4,8 +4,8 @@ require "timeout"
 require_relative "../time"
 
 module Punctual
-  # The standard library's `Timeout` on Punctual's timers. A timeout that does not expire costs
-  # about a microsecond, independently of the number of pending timeouts.
+  # The standard library's `Timeout` on Punctual's timers. A timeout that does not expire costs one
+  # to two microseconds, even with thousands of pending timeouts.
   module Timeout
     # The default exception.
     Error = ::Timeout::Error

@@ -27,7 +27,7 @@ module Punctual
 
         alias to_f time
 
-        # Cancels the callback, in O(1).
+        # Cancels the callback.
         #
         # @return [nil]
         def cancel!

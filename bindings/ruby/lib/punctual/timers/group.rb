@@ -6,7 +6,8 @@ module Punctual
   # The API of the gem timers 4.x. `require "punctual/timers"` also defines it as `::Timers`, if
   # that gem is not loaded.
   #
-  # Arming, firing and cancelling a timer is O(1), and a cancelled timer is removed at once.
+  # Arming, firing and cancelling a timer is O(1), and O(log n) at worst in pure Ruby. A cancelled
+  # timer is removed at once.
   module Timers
     # The version of the gem timers whose API this is.
     VERSION = "4.4.0"

@@ -17,7 +17,8 @@ module Punctual
       #   @param offset [Numeric, nil] the group's time at which the interval begins; nil means now
 
       # @!method cancel
-      #   Disarms the timer. O(1). Does nothing if it is not armed.
+      #   Disarms the timer, or ends its pause, so that {#resume} does nothing. O(1). Does nothing
+      #   if the timer is neither armed nor paused.
       #   @return [nil]
 
       # @!method reset(offset = group.current_offset)

@@ -19,8 +19,8 @@ module Punctual
       # @return [Numeric] the limit in seconds, as the caller passed it
       attr_reader :duration
 
-      # @return [Float, true] the remaining seconds before the last call of the block; true before
-      #   the first one
+      # @return [Float, true] the remaining seconds before the last call of the block, or at the end
+      #   of the time (0 or less); true before the first call
       attr_reader :remaining
 
       def initialize(duration)

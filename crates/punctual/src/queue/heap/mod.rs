@@ -20,7 +20,7 @@ use tracked::TrackedHeap;
 /// take O(log n); finding the next deadline takes O(1).
 ///
 /// A timer takes 24 bytes plus its value, padded to 8 bytes. A heap that becomes empty keeps memory
-/// for at most 1,024 timers.
+/// for at most 1,024 timers; the call that empties a larger heap frees the rest in O(n).
 ///
 /// `Heap::new()` has 4 children per timer, which is best for most uses;
 /// [`with_arity`](Self::with_arity) makes other heaps.

@@ -102,7 +102,8 @@ impl<P: Ord> Sifted for Ranked<P> {
 /// [`TotalF64`]; use [`Reverse`](core::cmp::Reverse) to pop the greatest first.
 ///
 /// An entry takes its priority plus 8 bytes and its value plus 8 bytes, both padded: 32 bytes if
-/// both are 8 bytes long. A queue that becomes empty keeps memory for at most 1,024 entries.
+/// both are 8 bytes long. A queue that becomes empty keeps memory for at most 1,024 entries; the
+/// call that empties a larger queue frees the rest in O(n).
 ///
 /// If a comparison of two priorities panics, the order is unspecified and entries may be lost.
 ///

@@ -3,8 +3,8 @@
 //!
 //! A slot is a list of chunks. A slot thus grows without copying, the entries of a chunk are
 //! contiguous, and other slots reuse the chunks of an emptied slot. The pool grows by whole
-//! segments, so it copies nothing when a million timers arrive, and no insertion has to wait for a
-//! large copy.
+//! segments, so it copies no entries when a million timers arrive, and no insertion has to wait for
+//! a large copy.
 
 use crate::queue::prefetch::prefetch;
 use alloc::boxed::Box;

@@ -14,9 +14,17 @@ pub(super) const LEVELS: usize = 11;
 pub(super) const BITS: u32 = 6;
 const SLOTS: usize = 1 << BITS;
 
-/// The first level on which the slot and the 32 bits in an entry do not give the whole deadline
-/// (2^36 ticks away and more). On these levels, the wheel reads the deadline from the owner.
+/// The first level on which the slot and the 32 bits in an entry do not give the whole deadline: a
+/// slot of this level spans 2^36 ticks. From this level on, the wheel reads the deadline from the
+/// owner.
 pub(super) const FAR: usize = 6;
+
+const _: () = {
+    assert!(LEVELS == u64::BITS.div_ceil(BITS) as usize);
+    assert!(FAR == (u32::BITS / BITS + 1) as usize);
+    // The sets of occupied slots and levels are a `u64` and a `u16`.
+    assert!(SLOTS <= u64::BITS as usize && LEVELS <= u16::BITS as usize);
+};
 
 /// Returns the level of a deadline, given `deadline ^ cursor` with bit 0 set. Setting bit 0 does
 /// not change the level and makes the number nonzero.
@@ -40,8 +48,8 @@ pub(super) fn slot_start(cursor: u64, level: usize, slot: usize) -> u64 {
     ((above << BITS) | slot as u64) << shift
 }
 
-/// Returns the whole deadline of an entry in the slot that starts at `start`. The level must be
-/// below [`FAR`].
+/// Returns the whole deadline of an entry in the slot that starts at `start`. From the level
+/// [`FAR`] on, bits above the lower 32 may be missing in the result.
 #[inline]
 pub(super) fn deadline_in(start: u64, level: usize, low: u32) -> u64 {
     start | (u64::from(low) & ((1 << (BITS * level as u32)) - 1))

@@ -1,4 +1,5 @@
-//! Frees the memory of a raw wheel, in pieces, so that no call takes long.
+//! Frees the memory of a raw wheel in pieces, and packs the entries of a pool that is mostly
+//! unused.
 
 use super::chunk::{Pool, Slot};
 use super::level::Level;

@@ -271,7 +271,8 @@ impl<T> Wheel<T> {
         Some(timer.value)
     }
 
-    /// Re-arms a timer to an earlier or later tick. Returns false if the handle is stale. O(1).
+    /// Re-arms a timer to an earlier or later tick. Returns false if the handle is stale. O(1),
+    /// amortised if the tick is earlier.
     ///
     /// Of the timers with the same deadline, this timer now fires last.
     ///
@@ -432,7 +433,8 @@ impl<T> Wheel<T> {
         Due { wheel: self, now }
     }
 
-    /// Pops like [`pop_due`](Self::pop_due), with bounded work. O(budget).
+    /// Pops like [`pop_due`](Self::pop_due), with bounded work. O(budget), except for a rare call
+    /// that packs the entries of a wheel with little memory in use: O(n).
     ///
     /// Every popped timer takes 1 from `budget`, and so does every entry that the wheel moves or
     /// drops on the way. A million timers due at one tick are thus popped over several calls,

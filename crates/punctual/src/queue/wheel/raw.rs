@@ -233,8 +233,8 @@ impl RawWheel {
 
     /// Counts one filed entry as dead: [`Timers::deadline`] now returns `None` for it.
     ///
-    /// O(1). Some calls also sweep a few entries, so that there are fewer dead entries than live
-    /// entries plus some hundreds.
+    /// O(1) amortised: some calls also sweep a few entries, so that there are fewer dead entries
+    /// than live entries plus some hundreds.
     ///
     /// ```
     /// # use punctual::queue::wheel::{RawWheel, Timers};
@@ -268,8 +268,9 @@ impl RawWheel {
     ///
     /// Every entry that the wheel moves, drops or looks up takes 1 from `budget`. The last piece of
     /// work may exceed the budget by less than 512 entries. A slot of a million entries is moved
-    /// over several calls. Over its life, an entry costs at most one move per level that it
-    /// descends: O(log64 of the ticks until its deadline), amortised.
+    /// over several calls. The budget does not limit the packing of the entries, which
+    /// [`shrink_to_fit`](Self::shrink_to_fit) describes. Over its life, an entry costs at most one
+    /// move per level that it descends: O(log64 of the ticks until its deadline), amortised.
     ///
     /// ```
     /// # use punctual::queue::wheel::{RawWheel, Step, Timers};

@@ -44,8 +44,8 @@ const _: () = assert!(Slab::<Timer<u64>>::RECORD == 32);
 pub(in crate::queue) struct Filed(u64);
 
 impl Filed {
-    /// The record has no entry. Every deadline compares as due before it, so a timer needs a new
-    /// entry.
+    /// The record has no entry. Every deadline except `u64::MAX` compares as due before it, so the
+    /// timer needs a new entry.
     pub(super) const NO_ENTRY: Filed = Filed(u64::MAX);
 
     /// The record needs no entry, because the wheel scans all timers. No deadline is before it.

@@ -226,7 +226,7 @@ impl RawWheel {
     /// [`RUN_MAX`]. They become the run, or go to the heap if the front already has a run. The
     /// cursor does not move, so entries armed for this slot later go into it again.
     ///
-    /// Prefetches all timers before it reads the first, so that their cache misses overlap.
+    /// Prefetches the timers before it reads the first, so that their cache misses overlap.
     fn move_to_front(&mut self, place: &FirstSlot, timers: &mut impl Timers) -> usize {
         let &FirstSlot { level, slot, start } = place;
         let bits = BITS * level as u32;
@@ -279,8 +279,9 @@ impl RawWheel {
     /// Moves the first chunk of the slot at `place` to the levels below. Returns its number of
     /// entries.
     ///
-    /// Entries that come to level 0 fire soon, so this function reads their timers. It reads a
-    /// whole chunk first: the reads are independent, so their cache misses overlap.
+    /// Reads the timers of entries that come from level 1 to level 0, because they fire soon, and
+    /// those of the far levels, where the entry lacks bits of the deadline. It reads a whole chunk
+    /// first: the reads are independent, so their cache misses overlap.
     fn cascade(&mut self, place: &FirstSlot, timers: &mut impl Timers) -> usize {
         let &FirstSlot { level, slot, .. } = place;
         let start = slot_start(self.cursor, level, slot);

@@ -16,8 +16,8 @@ use super::level::LEVELS;
 use super::raw::RawWheel;
 use super::timers::Timers;
 
-/// Number of cancels per sweep step, and number of chunks that a step visits. In batches, the cache
-/// misses of the cancels overlap, and the cache misses of the sweep overlap.
+/// Number of cancels per sweep step, and number of full chunks whose entries a step visits. In
+/// batches, the cache misses of the cancels overlap, and the cache misses of the sweep overlap.
 pub(super) const CANCELS_PER_STEP: usize = 16;
 
 /// The position of a sweep: the level that it visits, and a bit for each slot of this level that it
@@ -25,8 +25,9 @@ pub(super) const CANCELS_PER_STEP: usize = 16;
 pub(super) type Sweep = (usize, u64);
 
 impl RawWheel {
-    /// Does one step of the running sweep, or starts a sweep. O(1), and O(entries in the front) at
-    /// the start of a sweep.
+    /// Does one step of the running sweep, or starts a sweep. O(1), except O(entries in the front)
+    /// at the start of a sweep, and O(entries) at its end if it packs the entries into fewer
+    /// chunks.
     #[cold]
     #[inline(never)]
     pub(super) fn sweep(&mut self, timers: &mut impl Timers) {

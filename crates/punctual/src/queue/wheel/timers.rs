@@ -7,8 +7,8 @@ use super::chunk::Entry;
 /// The owner of a [`RawWheel`]'s timers. The wheel reads the timers through this trait, and reports
 /// changes of their entries to the owner.
 ///
-/// A method should take a few instructions. The wheel calls each method once or twice in a timer's
-/// life.
+/// A method should take a few instructions, because each call of [`RawWheel::next_deadline`] may
+/// call it.
 pub trait Timers {
     /// Whether [`Timers::sequence`] numbers the armings. If false, the wheel pops timers with equal
     /// deadlines in no particular order.

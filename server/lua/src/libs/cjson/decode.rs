@@ -373,7 +373,8 @@ impl Lexer<'_> {
     }
 }
 
-/// Returns whether a text that `strtod` may accept does not start with a number of JSON.
+/// Returns whether `text` begins with a number that `strtod` accepts and JSON does not have: one
+/// with a plus sign, in hexadecimal, with a leading zero, an infinity or NaN.
 fn is_invalid(text: &[u8]) -> bool {
     let (text, plus) = match text {
         [b'+', ..] => (text, true),

@@ -38,7 +38,7 @@ pub(super) fn log(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), 
 }
 
 /// Crashes with SIGSEGV. In a program that embeds the server, the handler of Rust's standard
-/// library ignores the first signal, so the signal is raised again.
+/// library only restores the default action at the first signal, so the signal is raised again.
 pub(super) fn segfault(_: &mut Call, _: Args, _: &mut Reply) -> Result<(), Error> {
     loop {
         let _ = signal_hook::low_level::raise(SIGSEGV);

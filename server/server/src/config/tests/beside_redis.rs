@@ -89,9 +89,9 @@ fn names_and_defaults_match_redis() {
 
 #[test]
 fn every_directive_accepts_and_refuses_the_values_that_redis_does() {
-    /// Directives with which CONFIG SET opens sockets, reads TLS files, or changes the limits of
-    /// the redis-server process or of this test's connection. The values of `maxmemory-policy`
-    /// differ between Punctual and Debian's Redis 7.0.
+    /// Directives that this test does not set. They open sockets, need TLS files, allocate memory,
+    /// or change the redis-server process or this test's connection. The values of
+    /// `maxmemory-policy` differ between Punctual and Debian's Redis 7.0.
     const SKIPPED: [&str; 18] = [
         "maxmemory-policy",
         "tls-port",

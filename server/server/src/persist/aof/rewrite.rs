@@ -115,11 +115,9 @@ pub(crate) fn begin(shared: &Arc<Shared>, turn: &mut Turn) -> Result<(), Rewrite
         Err(error) => {
             // The closure has dropped the snapshot, but its walks still exist in the shards.
             Snapshot::abandon_all(turn);
-            let error = SaveError::Thread(error).into();
-            ended(shared, phase, shared.world.stopwatch(), 0, &Err(error));
-            Err(RewriteError::NewFile(
-                "the thread of the rewrite can't be started".to_owned(),
-            ))
+            let done = Err(SaveError::Thread(error).into());
+            ended(shared, phase, shared.world.stopwatch(), 0, &done);
+            done
         }
     }
 }

@@ -40,7 +40,7 @@ impl Shared {
 /// first base. No client runs commands yet.
 ///
 /// # Errors
-/// The files cannot be written.
+/// The files cannot be written, or a thread cannot be started.
 pub(crate) fn start(
     shared: &Arc<Shared>,
     turn: &mut Turn,
@@ -107,7 +107,8 @@ fn attach(
 /// be within a transaction.
 ///
 /// # Errors
-/// The manifest cannot be read, or the files cannot be written.
+/// The manifest cannot be read, the files cannot be written, or the writer's thread cannot be
+/// started.
 pub(crate) fn enable(shared: &Arc<Shared>, turn: &mut Turn) -> Result<(), RewriteError> {
     let (disk, settings) = (&shared.durability.disk, shared.settings());
     let aof = &shared.durability.aof;

@@ -196,12 +196,13 @@ impl<'s> Syncer<'s> {
         outcome
     }
 
-    /// Syncs the written bytes, with the lock released.
+    /// Syncs the written bytes, with the lock released if this thread can open the file.
     fn sync(&mut self, writer: &mut MutexGuard<'_, Writer>) {
         let covered = writer.covered();
         let synced = match self.open(writer) {
             Ok(file) => MutexGuard::unlocked(writer, || file.sync()),
-            // Opening fails if the process has no free file descriptor.
+            // Without a free file descriptor, for example, this thread cannot open the file. Then
+            // the lock stays held during the sync.
             Err(_) => writer.file.output.sync(),
         };
         writer.sync_ended(covered, synced);

@@ -28,7 +28,7 @@ struct Switches {
     write_stalled: AtomicBool,
     /// The next sync of an incremental file fails, and the bytes since the last sync are lost.
     loses: AtomicBool,
-    /// Syncs of incremental files block, except the first `permits` of them.
+    /// Syncs of incremental files that begin while this is set block, except the first `permits`.
     stalled: AtomicBool,
     permits: AtomicU64,
     /// Number of syncs that were begun while `stalled` was set.
@@ -37,7 +37,7 @@ struct Switches {
     base_stalled: AtomicBool,
     /// Creation of files fails.
     read_only: AtomicBool,
-    /// Number of operations that have failed.
+    /// Number of operations that `full`, `loses` and `read_only` have affected.
     failures: AtomicU64,
 }
 

@@ -3,9 +3,9 @@
 //! The writer takes the bytes that loops have appended to the log, writes them, and syncs as
 //! `appendfsync` says. Bytes that arrive during a write are the next write. The writer *releases* a
 //! position in the log when everything before the position is written (with `always`: synced).
-//! Replies wait for the release ([`crate::changelog`]). One lock guards the [`Writer`]. No thread
-//! holds this lock during syncs for waiting replies, so these syncs overlap ([`super::syncers`]). A
-//! thread that holds this lock holds no shard's lock.
+//! Replies wait for the release ([`crate::changelog`]). One lock guards the [`Writer`]. Usual syncs
+//! run with this lock released, so they overlap ([`super::syncers`]); a sync after a failure or at
+//! the end of a file holds it. A thread that holds this lock holds no shard's lock.
 //!
 //! After a failed write, the file is cut back to its last complete write. After a failed sync, it
 //! is cut back to the length of the last successful sync, and the bytes after that are written

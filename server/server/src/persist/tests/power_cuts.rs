@@ -1,4 +1,4 @@
-//! Power cuts at every moment of saves and of the append-only file. A server that starts after a
+//! Power cuts at random moments of saves and of the append-only file. A server that starts after a
 //! cut has the state after some number of complete writes (a transaction is one write), and no
 //! write that was acknowledged as durable is lost.
 //!

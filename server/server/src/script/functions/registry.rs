@@ -192,7 +192,8 @@ impl Registry {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Replaces the set of libraries by a copy that `change` has changed. O(n) for n libraries.
+    /// Replaces the set of libraries by a copy that `change` has changed. O(n) for n libraries and
+    /// functions.
     ///
     /// # Errors
     /// Returns the error of `change`. In this case the set is unchanged.

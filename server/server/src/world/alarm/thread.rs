@@ -1,9 +1,9 @@
 //! An alarm that is a sleeping thread, for systems without a better one.
 //!
 //! The thread sleeps until the deadline, and then writes a byte to a pipe, whose other end the poll
-//! watches. If the loop sets an earlier deadline, it wakes the thread. The deadline is behind a
-//! lock. The thread disarms the alarm before it writes the byte, so a deadline that the loop sets
-//! after the byte is never lost.
+//! watches. If the loop sets an earlier deadline, it wakes the thread. A lock guards the deadline.
+//! The thread disarms the alarm before it writes the byte, so a deadline that the loop sets after
+//! the byte is never lost.
 
 use std::io::{self, Read as _, Write as _};
 use std::sync::Arc;

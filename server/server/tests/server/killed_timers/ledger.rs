@@ -189,7 +189,8 @@ pub(super) fn check_jobs(c: &mut Wire, ledger: &mut Ledger) {
         let state = first.map_or("gone".into(), |(job, _)| text(job));
         let (kind, job) = (n % KINDS, ledger.jobs.get_mut(&n).unwrap());
         let moves = matches!(kind, kind::MOVED | kind::MOVED_LATE);
-        // The final state of the job, whose last reply may have been lost.
+        // Whether the job is in the last state of its kind. The reply that confirms this may be
+        // lost.
         let has_ended = match kind {
             kind::DEAD => state == "dead",
             kind::KEPT => state == "done",

@@ -31,7 +31,7 @@ assert late.type == "histogram"
 buckets = [s for s in late.samples if s.name.endswith("_bucket")]
 assert [s.value for s in buckets] == sorted(s.value for s in buckets)
 assert buckets[-1].labels == {"le": "+Inf"} and buckets[-1].value == 2, buckets[-1]
-# Every family has its help and its type.
+# Every family has its help text.
 for name, found in families.items():
     bare = [f.name for f in found if not f.documentation]
     assert not bare, (name, bare)

@@ -43,7 +43,8 @@ impl Operation {
         }
     }
 
-    /// Returns whether Redis 7 has the operation.
+    /// Returns whether Redis 7 has the operation. Other operations have SET or DEL as effects, so
+    /// that a replica that runs Redis 7 can apply them.
     fn is_old(self) -> bool {
         matches!(self, Self::And | Self::Or | Self::Xor | Self::Not)
     }

@@ -70,8 +70,8 @@ fn search(cx: &mut Cx, args: Args, form: Form, reply: &mut Reply) -> Result<(), 
     Ok(())
 }
 
-/// Returns the members within the shape, in the requested order. O(members in the cells), and O(n
-/// log n) to sort n matches.
+/// Returns the members within the shape, in the requested order. O(log(members) + members in the
+/// cells), and O(n log n) to sort n matches.
 fn find(zset: &Zset, shape: &Shape, query: &Query<'_>) -> Vec<Match> {
     let enough = match query.any {
         true => query.count,

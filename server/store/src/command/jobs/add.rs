@@ -179,6 +179,7 @@ pub(super) fn add(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Erro
         ..options.details
     };
     let index = jobs.add(&details, options.priority, options.due_ms(now), now);
+    // The queue's timer must fire earlier, for this job.
     if !jobs.is_timed(index) {
         cx.rearm(place, record);
     }

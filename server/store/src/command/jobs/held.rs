@@ -86,8 +86,8 @@ pub(super) fn ack(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Erro
             words.extend(finished.iter().flat_map(|pair| [pair.0, pair.2]));
             cx.effect(&words);
         }
-        // The timer of a removed job may fire early, which does no harm. So only kept jobs arm it
-        // again.
+        // The queue has one timer, for its next due job. If that job is removed, the timer fires
+        // without a due job, which does no harm. So the timer is armed again only for kept jobs.
         if !kept.is_empty() {
             cx.rearm(place, record);
         }

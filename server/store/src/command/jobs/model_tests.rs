@@ -134,6 +134,7 @@ impl Run {
         fixture.set_logged(true);
         Self {
             fixture,
+            // Another number of shards: 4 for 1, and 1 for 4.
             replica: Fixture::sharded(5 - shards),
             jobs: Vec::new(),
             paused: false,

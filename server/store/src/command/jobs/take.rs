@@ -61,6 +61,7 @@ pub(super) fn take(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Err
     let now = cx.now();
     let mut taken: SmallVec<[Taken<'_>; 4]> = SmallVec::new();
     for (key, place, record) in queues {
+        // `timed`: the queue's timer fires early enough for every job that is taken.
         let (first, mut timed) = (taken.len(), true);
         // Looks for a job before the edit, because an edit makes a running snapshot copy the queue.
         while taken.len() < count

@@ -1,4 +1,4 @@
-//! SADD, SREM and SMOVE. A set is edited only if its members change.
+//! SADD, SREM and SMOVE. A set is edited only if its members or its encoding change.
 //!
 //! SADD leaves a member that the set has as it is, with its deadline, as in Redis 8.12. SMOVE moves
 //! the deadline with the member, as in Valkey; a member that the target has keeps its own.

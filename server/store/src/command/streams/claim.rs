@@ -77,7 +77,7 @@ fn number(arg: &[u8], error: &'static str) -> Result<i64, Error> {
     punctual_resp::decimal::parse_i64(arg).ok_or(Error::fixed(error))
 }
 
-/// Finds the stream of a group.
+/// Finds the stream of a group, and removes the entries that are older than its retention.
 fn find(
     cx: &mut Cx,
     args: Args,
@@ -105,6 +105,7 @@ struct Claimer<'a> {
     deliveries: Option<u32>,
     just_id: bool,
     force: bool,
+    /// Claimed entries: the ID, the delivery time in unix ms and the number of deliveries.
     claimed: SmallVec<[(Id, u64, u32); 16]>,
     /// Pending entries that are no longer in the stream; a claim acknowledges them.
     gone: Vec<Id>,

@@ -44,8 +44,9 @@ pub(super) fn reply_delivered(
 }
 
 impl Reader<'_, '_, '_> {
-    /// Replies with pending entries and assigns them to the consumer. Returns the number of
-    /// entries.
+    /// Replies with pending entries and assigns them to the consumer. Finds the entries in the
+    /// group's timeline, which has the pending entries in the order of their delivery times.
+    /// Returns the number of entries.
     pub(super) fn take_over(
         &mut self,
         key: &[u8],

@@ -171,7 +171,7 @@ enum Count {
     Down,
     /// FAIL: the last delivery counts.
     Keep,
-    /// FATAL and RETRYCOUNT: sets the number.
+    /// RETRYCOUNT sets the number; FATAL sets the greatest number.
     Exactly(u32),
 }
 
@@ -255,6 +255,7 @@ pub(super) fn xnack(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Er
         }
         let deliveries = count.after(before);
         let consumer = nobody(group, now_ms);
+        // With the delivery time 0, the entry has been idle for long enough for any claim.
         group.assign(Pending {
             id: *id,
             delivered_ms: 0,

@@ -13,6 +13,7 @@ use crate::value::stream::Id;
 pub(super) fn reply_id(reply: &mut Reply, id: Id) {
     let (mut ms, mut seq) = (itoa::Buffer::new(), itoa::Buffer::new());
     let (ms, seq) = (ms.format(id.ms).as_bytes(), seq.format(id.seq).as_bytes());
+    // Two numbers of up to 20 digits each, and the hyphen.
     let mut text = [0; 41];
     let len = ms.len() + 1 + seq.len();
     text[..ms.len()].copy_from_slice(ms);

@@ -310,6 +310,7 @@ fn settings_survive_copies_moves_and_snapshots() {
         );
         let start = dump.iter().position(|byte| *byte == b'\n').unwrap() + 1;
         let payload = &dump[start..dump.len() - 2];
+        // The first byte of the payload of a stream with settings.
         assert_eq!(payload[0], 200);
         let words: [&[u8]; 4] = [b"RESTORE", b"restored", b"0", payload];
         assert_eq!(f.run_words(&words), "+OK");

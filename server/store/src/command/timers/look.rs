@@ -187,7 +187,7 @@ pub(super) fn count(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Er
     Ok(())
 }
 
-/// Writes the timers between two deadlines, in order.
+/// Writes the timers between two deadlines, in order. A paused timer has the deadline [`NEVER`].
 fn write_range(
     cx: &mut Cx,
     from: u64,

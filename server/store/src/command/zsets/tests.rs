@@ -1,5 +1,5 @@
 //! Tests of each command with its options, errors and events. The expected replies are from
-//! redis-server 7.0.15, and for ZRANK's WITHSCORE from 7.2.
+//! redis-server 7.0.15, except for ZRANK's WITHSCORE (Redis 7.2) and AGGREGATE COUNT (8.8).
 
 mod change;
 mod part;

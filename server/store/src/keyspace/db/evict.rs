@@ -87,7 +87,8 @@ impl Db {
     /// Moves the records of the page with the fewest records into free places of other pages, and
     /// frees the page. Returns the number of bytes that were freed, and pairs of old and new
     /// indices, ascending by old index. Moves nothing if there are too few free places, or while a
-    /// snapshot walks through the records in index order. O(pages + records of a page).
+    /// snapshot walks through the records in index order. O(pages + records of a page + fields of
+    /// moved hashes whose fields have deadlines).
     pub(crate) fn compact(&mut self) -> (usize, Vec<(Id, Id)>) {
         if self.walk.is_some() {
             return (0, Vec::new());

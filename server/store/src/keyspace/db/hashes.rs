@@ -24,7 +24,7 @@ impl Db {
     }
 
     /// Sets the values of fields and removes their deadlines. Returns the number of new fields.
-    /// O(pairs) amortised, in a block O(pairs * bytes).
+    /// O(pairs) amortised, in a packed block O(pairs * bytes).
     pub(crate) fn set_fields<'k>(
         &mut self,
         id: Id,
@@ -43,7 +43,7 @@ impl Db {
         created
     }
 
-    /// Sets the value of a field; its deadline stays. O(1) amortised, in a block O(bytes).
+    /// Sets the value of a field; its deadline stays. O(1) amortised, in a packed block O(bytes).
     pub(crate) fn change_field(&mut self, id: Id, name: &[u8], value: &[u8], limits: &Limits) {
         self.hash_mut(id).set(name, value, true, limits);
     }
@@ -59,7 +59,7 @@ impl Db {
         self.hash_mut(id).add(name, by, limits)
     }
 
-    /// Removes a field. Returns whether it existed. O(1) amortised, in a block O(bytes).
+    /// Removes a field. Returns whether it existed. O(1) amortised, in a packed block O(bytes).
     pub(crate) fn remove_field(&mut self, id: Id, name: &[u8]) -> bool {
         let removed = self.hash_mut(id).remove(name);
         self.rearm(id);

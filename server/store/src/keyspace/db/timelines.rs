@@ -48,15 +48,15 @@ impl Parts {
 }
 
 impl Db {
-    /// Returns the stream of a record without a call of the snapshot's walk. Callers may change
-    /// only the timer and the timelines, which a snapshot does not contain.
-    fn stream_beside(&mut self, id: Id) -> Option<&mut Stream> {
+    /// Returns the stream of a record for a change that a snapshot's walk need not see: of the
+    /// timer or the timelines, which a snapshot does not contain.
+    fn stream_bypassing_walk(&mut self, id: Id) -> Option<&mut Stream> {
         Stream::of_mut(&mut self.records.get_mut(id)?.value)
     }
 
-    /// Arms the timer of a value at its next deadline, or disarms it without one. O(1) for a hash,
-    /// a set, a sorted set and a stream without settings, O(groups · log pending) for a stream with
-    /// settings, O(log jobs) for a queue.
+    /// Arms the timer of a value at its next deadline, or disarms it without one. O(1) for a
+    /// collection with deadlines of elements, for a queue, and for a stream without settings,
+    /// O(groups · log pending) for a stream with settings.
     #[inline]
     pub(crate) fn rearm(&mut self, id: Id) {
         let Some(record) = self.records.get_mut(id) else {
@@ -200,7 +200,7 @@ impl Db {
     /// Notes that a waiting reader claims entries of a group that have been idle for `idle_ms`.
     /// Arms the stream's timer. Returns `None` if the group does not exist.
     pub(crate) fn expect_claims(&mut self, id: Id, group: &[u8], idle_ms: u64) -> Option<()> {
-        let stream = self.stream_beside(id)?;
+        let stream = self.stream_bypassing_walk(id)?;
         stream.group(group)?;
         stream.expect_timelines();
         let claims = &mut stream.group_mut(group)?.make_timeline().claims;
@@ -218,7 +218,7 @@ impl Db {
         id: Id,
         mut act: impl FnMut(&[u8], &mut crate::value::stream::Timeline),
     ) {
-        if let Some(stream) = self.stream_beside(id) {
+        if let Some(stream) = self.stream_bypassing_walk(id) {
             stream.each_timeline(&mut act);
         }
     }

@@ -77,13 +77,14 @@ impl Db {
     }
 
     /// Divides a range of time evenly into as many parts as `counts` has elements, and adds to each
-    /// element the number of timers that are due in its part. O(log timers) for each part with
-    /// timers.
+    /// element the number of timers that are due in its part. O(log timers · log parts) for each
+    /// part with timers.
     pub(crate) fn spread_timers(&self, range: Range<u64>, counts: &mut [u64]) {
         self.timers.0.spread(range, 0, counts);
     }
 
-    /// Removes a record from the set of timers or of queues, before `value` leaves it.
+    /// Removes a record from the set of timers or of queues if `value`, which the record no longer
+    /// has, is a timer or a queue of jobs.
     pub(super) fn unlist(&mut self, value: &Value, deadline: u64, id: Id) {
         match value {
             Value::Timer(_) => self.timers.remove((deadline, id)),

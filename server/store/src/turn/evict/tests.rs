@@ -312,7 +312,8 @@ fn records_move_and_everything_follows() {
         assert_eq!(turn.room(), before - freed);
         (before, freed)
     });
-    // At most about one page (16 KiB) of each database stays partly free: here at most eight pages.
+    // About one page (14 KiB) of each of the three databases stays partly free. The bound allows
+    // eight pages of 16 KiB.
     assert!(
         before > 500_000 && freed > before - 4 * 16_384 * 2,
         "{freed} of {before}"

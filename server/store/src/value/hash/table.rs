@@ -134,7 +134,7 @@ impl Table {
         self.fields.iter()
     }
 
-    /// Returns the fields for a scan.
+    /// Returns the fields, for scans and for loading cache lines.
     pub(crate) fn keyed(&self) -> &Keyed<Field> {
         &self.fields
     }

@@ -262,8 +262,8 @@ impl Chunk {
         }
     }
 
-    /// Removes `number` elements from an end without moving the others. O(number), or O(elements
-    /// left) if fewer.
+    /// Removes `number` elements from an end without moving the remaining ones. O(number), or
+    /// O(remaining elements) if these are fewer.
     #[inline]
     pub(super) fn drop_end(&mut self, end: End, number: usize) {
         if number >= self.count() {
@@ -331,8 +331,8 @@ impl Chunk {
         self.count -= 1;
     }
 
-    /// Replaces an entry with an element. O(1) if the lengths are equal, otherwise O(bytes on the
-    /// shorter side).
+    /// Replaces an entry with an element. O(length) if the lengths are equal, otherwise the time of
+    /// [`Chunk::remove`] and [`Chunk::insert`].
     pub(super) fn replace(&mut self, entry: Range<usize>, element: Element<'_>, bytes_max: usize) {
         if entry.len() == element.entry_len() {
             let start = self.start as usize;

@@ -10,7 +10,7 @@ use super::{End, List};
 
 impl List {
     /// Inserts an element beside another one: before it if `side` is the head, after it if `side`
-    /// is the tail. O(bytes of a piece) plus O(pieces) for a split.
+    /// is the tail. O(bytes of a piece), plus O(pieces) if the number of pieces changes.
     pub fn insert(&mut self, beside: &Position, side: End, text: &[u8], limit: PieceSize) {
         self.grow_for(text, limit);
         let at = match side {
@@ -21,7 +21,7 @@ impl List {
     }
 
     /// Replaces the element at `index`. Returns false if `index` is out of range. O(pieces between
-    /// it and the nearer end) plus O(bytes of a piece).
+    /// it and the nearer end) plus O(bytes of a piece), plus O(pieces) if their number changes.
     pub fn set(&mut self, index: usize, text: &[u8], limit: PieceSize) -> bool {
         let Some((number, within)) = self.locate(index) else {
             return false;
@@ -53,7 +53,7 @@ impl List {
     }
 
     /// Removes at most `count_max` elements with this text, from an end on. Returns their number.
-    /// O(elements).
+    /// O(bytes).
     pub fn remove(&mut self, text: &[u8], from: End, count_max: usize, limit: PieceSize) -> usize {
         let mut found = Vec::new();
         let mut removed = 0;
@@ -210,7 +210,8 @@ impl List {
         self.change(number, |chunk| chunk.append(&right));
     }
 
-    /// Removes empty pieces and joins small neighbours in the whole list. O(pieces).
+    /// Removes empty pieces and joins small neighbours in the whole list. O(pieces + joined bytes);
+    /// during a snapshot's walk, O(bytes), because the walk keeps copies.
     fn rebuild(&mut self, limit: PieceSize) {
         for number in 0..self.chunk_count() {
             self.before_change(number);

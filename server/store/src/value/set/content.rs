@@ -34,7 +34,7 @@ impl Content for Set {
         self.len()
     }
 
-    /// O(members / 256).
+    /// O(pages of the table).
     fn heap_bytes(&self) -> usize {
         match self.view() {
             View::Ints(ints) => size_of::<Boxed>() + ints.heap_bytes(),
@@ -212,7 +212,8 @@ fn write_timed(to: &mut Encoder, out: &mut Vec<u8>, member: &[u8], deadline: u64
 }
 
 impl Set {
-    /// Reads the members of a set, possibly 0 members. O(bytes).
+    /// Reads the members of a set, possibly 0 members. O(bytes) for a table; while the set is
+    /// compact, each member costs O(members).
     pub(crate) fn read<S: Source>(mut members: Members<'_, S>, limits: &Limits) -> Read<Self, S> {
         let about = members.remaining().min(PREALLOC_MAX) as usize;
         let mut set = None;

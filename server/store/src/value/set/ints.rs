@@ -145,7 +145,7 @@ impl Ints {
     pub fn insert(&mut self, at: usize, value: i64) {
         let width = self.width();
         if width_of(value) > width {
-            // A wider integer than all others is the new smallest or largest.
+            // An integer that needs more bytes than all stored ones is the new smallest or largest.
             let (before, after) = if value < 0 {
                 (Some(value), None)
             } else {

@@ -29,8 +29,8 @@ impl<R: FnMut(u32) -> u32> Selection<R> {
 }
 
 impl Set {
-    /// Returns a random member and its position. O(1) on average, O(members / 256) in a table that
-    /// has lost nearly all its members, O(bytes) in a listpack.
+    /// Returns a random member and its position. O(1) on average, O(pages) in a table that has lost
+    /// nearly all its members, O(bytes) in a listpack.
     pub fn pick(&self, mut random: impl FnMut(u32) -> u32) -> Option<(Spot, Element<'_>)> {
         if self.is_empty() {
             return None;

@@ -95,7 +95,7 @@ impl Table {
         member
     }
 
-    /// Returns the bytes of the members and the table. O(members / 256).
+    /// Returns the bytes of the members and the table. O(pages).
     pub(super) fn heap_bytes(&self) -> usize {
         self.members.memory() + self.text_bytes
     }

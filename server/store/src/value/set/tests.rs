@@ -1,4 +1,4 @@
-//! Sets against a `BTreeSet`, in all forms and through every conversion.
+//! Sets against a `BTreeSet`, in all forms and across conversions.
 
 use std::collections::{BTreeMap, BTreeSet};
 

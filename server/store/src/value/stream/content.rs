@@ -41,7 +41,7 @@ impl Content for Stream {
         self.len() as usize
     }
 
-    /// O(blocks + pending / 128 + messages of producers).
+    /// O(blocks + consumers + pieces of pending entries + messages of producers).
     fn heap_bytes(&self) -> usize {
         let blocks: usize = self.blocks.iter().map(Block::capacity).sum();
         let groups: usize = self
@@ -193,10 +193,10 @@ impl Stream {
         }
     }
 
-    /// Reads a stream. O(bytes).
+    /// Reads a stream. O(bytes + n log n) for n pending entries.
     ///
     /// # Errors
-    /// [`Unreadable`].
+    /// [`Unreadable`] if reading fails, or if a delivery count does not fit into 32 bits.
     pub(crate) fn read<S: Source>(mut parts: Parts<'_, S>) -> Read<Self, S> {
         let mut stream = Self::new();
         let mut reading: Option<Reading> = None;

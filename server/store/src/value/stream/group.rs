@@ -2,7 +2,8 @@
 //! for each consumer.
 //!
 //! A pending entry names its consumer by a small number, which stays the same until the consumer is
-//! deleted.
+//! deleted. In the complexities, n is the number of pending entries. The complexities leave out the
+//! pieces that [`Sorted`] shifts when it adds or removes a piece in the middle.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -73,8 +74,8 @@ pub struct Group {
     /// Consumers by number; `None` for a deleted consumer, whose number is free.
     consumers: Vec<Option<Consumer>>,
     numbers: BTreeMap<Arc<[u8]>, ConsumerNumber>,
-    /// The pending entries by time. Present if the group has a lease, or if a reader has claimed
-    /// entries by idle time.
+    /// The pending entries in the order of their last deliveries. Present if the group has a lease,
+    /// or if a reader has claimed entries, or waits to claim them, by idle time.
     timeline: Option<Box<Timeline>>,
 }
 
@@ -151,7 +152,7 @@ impl Group {
         &self.pending
     }
 
-    /// Returns the number of the consumer `name`. O(log n).
+    /// Returns the number of the consumer `name`. O(log consumers).
     pub fn number_of(&self, name: &[u8]) -> Option<ConsumerNumber> {
         self.numbers.get(name).copied()
     }
@@ -186,8 +187,8 @@ impl Group {
         self.numbers.values().map(|number| self.consumer(*number))
     }
 
-    /// Adds a consumer; the name must be new. O(log n), or O(n) if the number of a deleted consumer
-    /// is free.
+    /// Adds a consumer; the name must be new. O(log consumers), or O(consumers) if the number of a
+    /// deleted consumer is free.
     pub fn add_consumer(&mut self, name: &[u8], seen_ms: u64) -> ConsumerNumber {
         let name: Arc<[u8]> = name.into();
         let consumer = Some(Consumer {
@@ -214,7 +215,7 @@ impl Group {
         number
     }
 
-    /// Removes a consumer and its pending entries. Returns their number. O(pending · log n).
+    /// Removes a consumer and its pending entries. Returns their number. O(log n) for each of them.
     pub fn remove_consumer(&mut self, number: ConsumerNumber) -> usize {
         let Some(consumer) = self.consumers[number as usize].take() else {
             return 0;
@@ -227,8 +228,8 @@ impl Group {
         consumer.pending.len()
     }
 
-    /// Adds a pending entry, or moves it to another consumer. O(1) if its ID is the greatest,
-    /// otherwise O(log n).
+    /// Adds a pending entry, or moves it to another consumer. O(1) if its ID is the greatest and
+    /// its delivery the latest, otherwise O(log n).
     pub fn assign(&mut self, entry: Pending) {
         let before = self.pending.insert(entry);
         self.note(before, Some(entry));
@@ -253,7 +254,8 @@ impl Group {
         Some(after)
     }
 
-    /// Removes a pending entry. O(1) if its ID is the smallest, otherwise O(log n).
+    /// Removes a pending entry. O(1) if its ID is the smallest and its delivery the earliest,
+    /// otherwise O(log n).
     pub fn acknowledge(&mut self, id: Id) -> Option<Pending> {
         let entry = self.pending.remove(id)?;
         self.note(Some(entry), None);
@@ -261,7 +263,7 @@ impl Group {
         Some(entry)
     }
 
-    /// Returns the bytes on the heap. O(pending / 128 + consumers).
+    /// Returns the bytes on the heap. O(consumers + pieces of pending entries).
     pub fn heap_bytes(&self) -> usize {
         let consumers: usize = self
             .consumers()

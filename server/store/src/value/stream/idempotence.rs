@@ -3,8 +3,9 @@
 //!
 //! As in Redis, the age of a message counts from the milliseconds of its entry's ID, even if the
 //! entry was deleted. So a message expires at the same time on a replica and after a restart. An
-//! expired message is not found. The stream's timer drops expired messages, at most once a second.
-//! Each new message also drops up to two expired messages.
+//! expired message is not found. The stream's timer drops expired messages, at most once a second
+//! unless more than `DROPPED_MAX` have expired. Each new message also drops up to two expired
+//! messages.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -177,7 +178,8 @@ impl Idempotence {
             .chain([messages])
     }
 
-    /// Reads the numbers and the last word of [`Idempotence::words`].
+    /// Reads the numbers and the last word of [`Idempotence::words`]. Returns `None` if they are
+    /// malformed.
     pub(super) fn read(numbers: [u64; 4], mut messages: &[u8]) -> Option<Self> {
         let [duration_s, size_max, added, duplicates] = numbers;
         let mut read = Self {

@@ -23,7 +23,7 @@ impl Stream {
     }
 
     /// Acknowledges every pending entry with an ID from `start` on that is before the stream's
-    /// first entry. Returns the IDs by group. O(n · log pending) for n IDs.
+    /// first entry. Returns the IDs by group. O((groups + n) · log pending) for n IDs.
     pub fn acknowledge_trimmed(&mut self, start: Id) -> Vec<(Box<[u8]>, Vec<Id>)> {
         let end = match self.is_empty() {
             true => self.last_id().next().unwrap_or(Id::MAX),

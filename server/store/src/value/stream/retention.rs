@@ -51,8 +51,9 @@ impl Stream {
     }
 
     /// Returns whether a reader of `group` may take over a pending entry; see
-    /// [`Timeline::claimable`](super::Timeline::claimable). O(pending entries that were deleted
-    /// from the stream), or O(pending entries) if the group has no timeline.
+    /// [`Timeline::claimable`](super::Timeline::claimable). Visits pending entries until it finds
+    /// such an entry that the stream still has: usually the first one that it visits. At worst
+    /// O(pending · (log blocks + entries of a block)).
     pub fn has_claimable(&self, group: &Group, now: Now, min_idle_ms: Option<u64>) -> bool {
         let Some(timeline) = group.timeline() else {
             // A group without a timeline has no lease, so only idle time matters.

@@ -1,11 +1,12 @@
-//! The parts that most streams lack, behind one pointer: settings, the timer for them, and a
-//! snapshot's walk.
+//! The parts that most streams lack, behind one pointer: settings, the timer for them, a mark for
+//! timelines, and a snapshot's walk. A *timeline* is a group's pending entries in the order of
+//! their last deliveries (`timeline.rs`).
 //!
 //! Settings are written as words, encoded as a RESP command: `MAXAGE ms`, `MAXLEN n`, for each
 //! group with a lease `LEASE group ms max-deliveries dead-letter-stream` (0 and an empty name
 //! without a dead-letter stream), and `IDMP duration maxsize added duplicates messages`. A snapshot
 //! has them in the auxiliary field [`SETTINGS_FIELD`](crate::value::SETTINGS_FIELD) before the
-//! stream, which redis-server ignores. DUMP's payload has them under a type of its own.
+//! stream, which redis-server ignores. DUMP's payload has them under a type that Redis lacks.
 
 use punctual_resp::{Limits, Parser, encode_command};
 
@@ -66,7 +67,8 @@ impl Stream {
         self.extras.as_ref()?.idempotence.as_deref()
     }
 
-    /// Returns the remembered messages for changes. Creates them with the settings from `limits`.
+    /// Returns the remembered messages for changes. If they are absent, creates them with the
+    /// settings from `limits`.
     pub fn idempotence_mut(&mut self, limits: &Sizes) -> &mut Idempotence {
         let extras = self.extras_mut();
         extras
@@ -88,7 +90,7 @@ impl Stream {
             .map_or(0, |kept| size_of::<Idempotence>() + kept.heap_bytes())
     }
 
-    /// Marks the stream as one with timelines. The caller then gives a group a timeline.
+    /// Marks the stream as one with timelines. The caller must then give a group a timeline.
     pub(crate) fn expect_timelines(&mut self) {
         self.extras_mut().timelines = true;
     }

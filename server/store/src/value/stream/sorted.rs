@@ -2,8 +2,9 @@
 //! pieces of sorted records.
 //!
 //! Records are added at the end and removed at the start in O(1). Appending fills each piece
-//! completely. Any other change moves at most half a piece. A seek is a binary search over the
-//! pieces and another one in a piece.
+//! completely. Any other change moves at most half a piece; a change of the number of pieces also
+//! shifts the headers of up to half of the pieces. A seek is a binary search over the pieces and
+//! another one in a piece.
 
 use std::collections::VecDeque;
 
@@ -99,8 +100,9 @@ impl<T: Identified> Sorted<T> {
         self.pieces.get_mut(at)?.get_mut(number)
     }
 
-    /// Adds a record, or replaces the record with the same ID. Returns the replaced record. O(1) at
-    /// the end, otherwise O(log n) and a move of at most half a piece.
+    /// Adds a record, or replaces the record with the same ID. Returns the replaced record. O(1)
+    /// amortised at the end, otherwise O(log n) and a move of at most half a piece, plus O(pieces)
+    /// if a full piece splits.
     pub fn insert(&mut self, record: T) -> Option<T> {
         let id = record.id();
         if self.last().is_none_or(|last| last.id() < id) {
@@ -136,7 +138,7 @@ impl<T: Identified> Sorted<T> {
     }
 
     /// Removes the record with `id`. O(1) for the first record, otherwise O(log n) and a move of at
-    /// most half a piece.
+    /// most half a piece, plus O(pieces) if a piece disappears.
     pub fn remove(&mut self, id: T::Key) -> Option<T> {
         let (at, number) = self.find(id).ok()?;
         let piece = &mut self.pieces[at];
@@ -179,7 +181,7 @@ impl<T: Identified> Sorted<T> {
         self.pieces.iter().flatten()
     }
 
-    /// Returns the allocated bytes. O(n / 128).
+    /// Returns the allocated bytes. O(pieces).
     pub fn heap_bytes(&self) -> usize {
         let records: usize = self.pieces.iter().map(VecDeque::capacity).sum();
         records * size_of::<T>() + self.pieces.capacity() * size_of::<VecDeque<T>>()

@@ -1,10 +1,11 @@
 //! The pending entries of a group in the order of their last deliveries, to find the leases that
 //! end next and the entries that a reader may claim.
 //!
-//! Ground rules: a group has a timeline only if it has a lease, or if a reader has claimed entries
-//! by idle time (XREADGROUP CLAIM). Every change of a pending entry passes [`Group`](super::Group),
-//! which keeps the timeline up to date. Adding the latest delivery and removing the earliest one
-//! are O(1), other changes are O(log n).
+//! Ground rules: a group has a timeline only if it has a lease, or if a reader has claimed entries,
+//! or waits to claim them, by idle time (XREADGROUP CLAIM). Every change of a pending entry passes
+//! [`Group`](super::Group), which keeps the timeline up to date. Adding the latest delivery and
+//! removing the earliest one are O(1). Other changes are O(log n), plus the pieces that [`Sorted`]
+//! may shift.
 //!
 //! When a lease ends, the entry stays pending at its consumer, which may still acknowledge it,
 //! until another reader takes it over. An entry on its last delivery is in `last`: when its lease
@@ -137,7 +138,8 @@ impl Timeline {
             .min()
             && due <= self.notified_ms
         {
-            self.notified_ms = due - 1;
+            // `due` is 0 after XCLAIM with TIME 0 while a reader waits with CLAIM 0.
+            self.notified_ms = due.saturating_sub(1);
         }
     }
 
@@ -244,7 +246,7 @@ impl Timeline {
         })
     }
 
-    /// Returns the allocated bytes. O(n / 128).
+    /// Returns the allocated bytes. O(pieces of the entries).
     pub fn bytes(&self) -> usize {
         let dead_letter = self
             .lease

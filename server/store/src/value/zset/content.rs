@@ -247,7 +247,7 @@ fn read_timed(part: &[u8]) -> Option<(Text, f64, u64)> {
 }
 
 impl Zset {
-    /// Reads names and scores. O(n log n), O(n) if they are in order.
+    /// Reads names and scores, in the time of [`Zset::from_pairs`].
     pub(crate) fn read<S: Source>(
         mut entries: punctual_rdb::Scored<'_, S>,
         limits: &Limits,

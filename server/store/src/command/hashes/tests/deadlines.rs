@@ -4,6 +4,7 @@
 use super::{check, timers};
 use crate::command::testing::Fixture;
 
+/// Time at which a fixture's clock begins, in unix ms.
 const AT: u64 = 1_000_000;
 
 #[test]
