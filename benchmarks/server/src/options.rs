@@ -96,8 +96,8 @@ pub(crate) enum Kind {
     Redis7,
     /// The redis-server of `scripts/setup peers`.
     Redis8,
-    /// The valkey-server of `scripts/setup peers`, with jemalloc if the machine has it: the program
-    /// is built without it, unlike the packages of distributions.
+    /// The valkey-server of `scripts/setup peers`. It is started with jemalloc preloaded if the
+    /// machine has that library, because the packages of distributions contain jemalloc.
     Valkey9,
 }
 

@@ -377,7 +377,8 @@ punctual_server_status punctual_server_client_message(punctual_server_client *cl
                                                       punctual_server_reply **message);
 
 /**
- * Disconnects a client and frees it. NULL is allowed. Replies stay valid. O(memory).
+ * Disconnects a client and frees it. NULL is allowed. Replies stay valid. O(bytes of its
+ * buffers).
  *
  * Threads: one at a time. Do not use the client afterwards. The server may have been stopped.
  */

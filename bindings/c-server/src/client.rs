@@ -138,7 +138,8 @@ pub extern "C" fn punctual_server_client_message(
     })
 }
 
-/// Disconnects a client and frees it. NULL is allowed. Replies stay valid. O(memory).
+/// Disconnects a client and frees it. NULL is allowed. Replies stay valid. O(bytes of its
+/// buffers).
 ///
 /// Threads: one at a time. Do not use the client afterwards. The server may have been stopped.
 #[unsafe(no_mangle)]

@@ -26,17 +26,21 @@ pub(crate) struct NativeClient {
     pid: u32,
 }
 
+/// Lets a signal whose Python handler raises an exception, such as Ctrl-C, end a wait in the main
+/// thread. The call then raises this exception.
+pub(crate) fn interruptible(mut client: punctual_server::Client) -> punctual_server::Client {
+    client.set_interrupt(|| {
+        Python::attach(|py| {
+            py.check_signals()
+                .map_err(|error| error.restore(py))
+                .is_err()
+        })
+    });
+    client
+}
+
 impl NativeClient {
-    pub(crate) fn new(mut client: punctual_server::Client) -> Self {
-        // A signal whose Python handler raises an exception, such as Ctrl-C, ends a wait in the
-        // main thread. The call then raises this exception.
-        client.set_interrupt(|| {
-            Python::attach(|py| {
-                py.check_signals()
-                    .map_err(|error| error.restore(py))
-                    .is_err()
-            })
-        });
+    pub(crate) fn new(client: punctual_server::Client) -> Self {
         Self {
             client: Mutex::new(client),
             pid: std::process::id(),
@@ -71,7 +75,7 @@ impl NativeClient {
         let args: Vec<_> = args.iter().collect();
         let words = words(&args)?;
         let value = py.detach(|| self.client.lock().call(&words));
-        reply(py, value.map_err(|error| interrupted(py, error))?)
+        reply(py, value)
     }
 
     /// Run several commands at once, and return their replies.
@@ -117,7 +121,7 @@ impl NativeClient {
 }
 
 /// Returns the bytes of a command's arguments.
-fn words<'a>(args: &'a [Bound<'_, PyAny>]) -> PyResult<Vec<Cow<'a, [u8]>>> {
+pub(crate) fn words<'a>(args: &'a [Bound<'_, PyAny>]) -> PyResult<Vec<Cow<'a, [u8]>>> {
     args.iter()
         .map(|arg| {
             if let Ok(bytes) = arg.cast::<PyBytes>() {
@@ -140,9 +144,9 @@ fn words<'a>(args: &'a [Bound<'_, PyAny>]) -> PyResult<Vec<Cow<'a, [u8]>>> {
         .collect()
 }
 
-/// Returns the Python object of a reply; an error reply becomes a raised [`CommandError`].
-fn reply(py: Python<'_>, value: Value) -> PyResult<Bound<'_, PyAny>> {
-    match value {
+/// Returns the Python object of a call's reply; an error reply becomes a raised [`CommandError`].
+pub(crate) fn reply(py: Python<'_>, value: Result<Value, CallError>) -> PyResult<Bound<'_, PyAny>> {
+    match value.map_err(|error| interrupted(py, error))? {
         Value::Error(text) | Value::BulkError(text) => Err(command_error(&text)),
         value => object(py, value),
     }
@@ -206,6 +210,7 @@ fn interrupted(py: Python<'_>, error: CallError) -> PyErr {
 pub(crate) fn call_error(error: CallError) -> PyErr {
     match error {
         CallError::Stopped => crate::errors::not_running(),
+        CallError::InHandler => crate::errors::in_command(),
         CallError::Empty | CallError::Unsupported(_) => PyValueError::new_err(error.to_string()),
         other => PyRuntimeError::new_err(other.to_string()),
     }

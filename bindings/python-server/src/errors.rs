@@ -84,6 +84,7 @@ pub(crate) fn move_error(error: MoveError) -> PyErr {
         MoveError::OutOfRange => {
             PyOverflowError::new_err("the time exceeds the range of the clock")
         }
+        MoveError::InHandler => in_command(),
         MoveError::Stopped => not_running(),
         other => PyRuntimeError::new_err(other.to_string()),
     }
@@ -92,5 +93,11 @@ pub(crate) fn move_error(error: MoveError) -> PyErr {
 pub(crate) fn not_running() -> PyErr {
     PyRuntimeError::new_err(
         "the server is not running: use it in a `with` statement, or start() it",
+    )
+}
+
+pub(crate) fn in_command() -> PyErr {
+    PyRuntimeError::new_err(
+        "the server waits for this function, which runs a command: call the server by the function's first argument",
     )
 }

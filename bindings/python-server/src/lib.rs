@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod call;
+mod commands;
 mod errors;
 mod log;
 mod program;

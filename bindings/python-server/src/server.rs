@@ -1,22 +1,26 @@
 //! The embedded server, for `python/punctual_server/server.py`.
 //!
 //! Ground rules: the server's threads never run Python. A method that waits for them releases the
-//! GIL first, and only then locks `state`. A fork of the process has the server's memory but not
-//! its threads: methods compare the process ID before they lock `state`, because another thread may
-//! have held the lock during the fork.
+//! GIL first, and only then locks `state`. Only a start and a stop lock it to write, and readers
+//! pass waiting writers: the clock may move, and so hold the lock, while an own command runs that
+//! reads the state. A fork of the process has the server's memory but not its threads: methods
+//! compare the process ID before they lock `state`, because another thread may have held the lock
+//! during the fork.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use parking_lot::Mutex;
+use parking_lot::RwLock;
 use punctual_server::log::Level;
-use punctual_server::{Builder, Server};
+use punctual_server::{Builder, CallError, Declaration, IdleClients, Requests, Server};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::call::{NativeClient, call_error};
+use crate::call::{NativeClient, call_error, interruptible, reply, words};
+use crate::commands::{CommandRequests, Invocation, Parameters, parameters};
 use crate::errors::{
     CommandError, ForkedError, config_error, move_error, not_running, start_error,
 };
@@ -26,6 +30,8 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<NativeServer>()?;
     m.add_class::<LogLines>()?;
     m.add_class::<NativeClient>()?;
+    m.add_class::<CommandRequests>()?;
+    m.add_class::<Invocation>()?;
     m.add("CommandError", m.py().get_type::<CommandError>())?;
     m.add("SERVE_OPTIONS", punctual_server::program::OPTIONS)?;
     m.add_function(wrap_pyfunction!(crate::program::serve, m)?)
@@ -44,12 +50,17 @@ struct NativeServer {
     unix_socket: Option<PathBuf>,
     /// The process that started the server, or 0.
     pid: AtomicU32,
-    state: Mutex<State>,
+    state: RwLock<State>,
+    /// Clients of `call`.
+    idle_clients: IdleClients,
 }
 
 /// State that starting and stopping change.
 struct State {
     server: Option<Server>,
+    commands: Vec<Declaration>,
+    /// The queue of the running server's own commands.
+    requests: Option<Requests>,
     /// The log of the running server. It is dropped after the server, which writes to it.
     log: Option<LogWriter>,
     /// Host for clients to connect to.
@@ -59,9 +70,12 @@ struct State {
 }
 
 impl State {
-    /// Stops the server, if it runs, and then ends its log.
+    /// Stops the server, if it runs, and then ends the queue of its commands and its log.
     fn end(&mut self) {
         drop(self.server.take());
+        if let Some(requests) = self.requests.take() {
+            requests.close();
+        }
         drop(self.log.take());
     }
 }
@@ -92,8 +106,11 @@ impl NativeServer {
             password: settings.requirepass.clone(),
             unix_socket: settings.unixsocket.clone(),
             pid: AtomicU32::new(0),
-            state: Mutex::new(State {
+            idle_clients: IdleClients::default(),
+            state: RwLock::new(State {
                 server: None,
+                commands: Vec::new(),
+                requests: None,
                 log: None,
                 host,
                 port: port.unwrap_or(0),
@@ -140,11 +157,11 @@ impl NativeServer {
             // In a fork, a thread that does not exist may hold the lock forever.
             return self
                 .state
-                .try_lock()
+                .try_read()
                 .map_or_else(Default::default, |s| (s.host.clone(), s.port));
         }
         py.detach(|| {
-            let state = self.state.lock();
+            let state = self.state.read_recursive();
             (state.host.clone(), state.port)
         })
     }
@@ -152,32 +169,73 @@ impl NativeServer {
     fn is_running(&self, py: Python<'_>) -> bool {
         !self.is_inherited()
             && py.detach(|| {
-                let state = self.state.lock();
+                let state = self.state.read_recursive();
                 state.server.as_ref().is_some_and(Server::is_running)
             })
     }
 
-    /// Starts the server unless it runs. Returns false if it was running. The log goes to `log`
-    /// until the server stops.
-    #[pyo3(signature = (log=None))]
-    fn start(&self, py: Python<'_>, log: Option<Bound<'_, LogLines>>) -> PyResult<bool> {
+    /// Adds an own command. Its number is the number of earlier ones. `texts` has the name, the
+    /// summary and the complexity.
+    fn declare(
+        &self,
+        py: Python<'_>,
+        texts: (String, String, String),
+        taken: Parameters,
+        flags: Vec<String>,
+        keys: Option<(usize, i32, usize)>,
+        categories: Vec<String>,
+    ) -> PyResult<()> {
+        self.check_process()?;
+        let (name, summary, complexity) = texts;
+        let declaration = Declaration {
+            name,
+            parameters: parameters(taken),
+            flags,
+            keys,
+            categories,
+            summary,
+            complexity,
+        };
+        py.detach(|| {
+            let mut state = self.state.write();
+            declare(&mut state, declaration)
+        })
+    }
+
+    /// Starts the server unless it runs. Returns false if it was running. The log goes to `log`,
+    /// and calls of own commands to `requests`, until the server stops.
+    #[pyo3(signature = (log=None, requests=None))]
+    fn start(
+        &self,
+        py: Python<'_>,
+        log: Option<Bound<'_, LogLines>>,
+        requests: Option<Bound<'_, CommandRequests>>,
+    ) -> PyResult<bool> {
         // The writer is created first: its drop ends the log, even if the start fails.
         let log = log.map(|log| LogWriter::of(&log));
         self.check_process()?;
-        py.detach(|| self.start_now(log)).map_err(start_error)
+        let requests = requests.map(|requests| requests.get().requests.clone());
+        py.detach(|| self.start_now(log, requests))
+            .map_err(start_error)
     }
 
     /// Stops the server. Does nothing if it does not run in this process.
     fn stop(&self, py: Python<'_>) {
         if !self.is_inherited() {
-            py.detach(|| self.state.lock().end());
+            py.detach(|| {
+                if let Some(server) = &self.state.read_recursive().server {
+                    // Ends calls that hold the lock, and own commands that they wait for.
+                    server.shared().stop();
+                }
+                self.state.write().end();
+            });
         }
     }
 
     /// Connects a client in this process.
     fn client(&self, py: Python<'_>) -> PyResult<NativeClient> {
         let client = self.with_server(py, |server| server.client().map_err(call_error))?;
-        Ok(NativeClient::new(client))
+        Ok(NativeClient::new(interruptible(client)))
     }
 
     /// Runs one command and returns its reply.
@@ -187,8 +245,16 @@ impl NativeServer {
         py: Python<'py>,
         args: &Bound<'py, PyTuple>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let client = self.client(py)?;
-        client.call(py, args)
+        self.check_process()?;
+        let args: Vec<_> = args.iter().collect();
+        let words = words(&args)?;
+        let connect = || {
+            let state = self.state.read_recursive();
+            let server = state.server.as_ref().ok_or(CallError::Stopped)?;
+            server.client().map(interruptible)
+        };
+        let value = py.detach(|| self.idle_clients.call(connect, &words));
+        reply(py, value)
     }
 
     /// Returns the server's clock in Unix seconds.
@@ -214,8 +280,12 @@ impl NativeServer {
 }
 
 impl NativeServer {
-    fn start_now(&self, log: Option<LogWriter>) -> Result<bool, punctual_server::StartError> {
-        let mut state = self.state.lock();
+    fn start_now(
+        &self,
+        log: Option<LogWriter>,
+        requests: Option<Requests>,
+    ) -> Result<bool, punctual_server::StartError> {
+        let mut state = self.state.write();
         if state.server.as_ref().is_some_and(Server::is_running) {
             return Ok(false);
         }
@@ -229,6 +299,13 @@ impl NativeServer {
             // A restarted server keeps its port, so that clients find it.
             builder = builder.port(state.port);
         }
+        if let Some(requests) = &requests {
+            for (number, declaration) in state.commands.iter().enumerate() {
+                builder = builder
+                    .requested_command(declaration.clone(), requests, number)
+                    .expect("`declare` has checked the declaration");
+            }
+        }
         self.pid.store(std::process::id(), Ordering::Release);
         let server = builder.spawn()?;
         if let Some(addr) = server.addr() {
@@ -236,6 +313,7 @@ impl NativeServer {
             state.port = addr.port();
         }
         state.server = Some(server);
+        state.requests = requests;
         state.log = log;
         Ok(true)
     }
@@ -247,7 +325,7 @@ impl NativeServer {
         act: impl FnOnce(&Server) -> PyResult<R> + Send,
     ) -> PyResult<R> {
         self.check_process()?;
-        py.detach(move || match &self.state.lock().server {
+        py.detach(move || match &self.state.read_recursive().server {
             Some(server) if server.is_running() => act(server),
             _ => Err(not_running()),
         })
@@ -265,13 +343,37 @@ impl NativeServer {
 
 impl Drop for NativeServer {
     fn drop(&mut self) {
-        if self.is_inherited() {
+        let is_inherited = self.is_inherited();
+        let state = self.state.get_mut();
+        if is_inherited {
             // A stop would wait for threads that do not exist in this process, and wake threads of
             // the parent process.
-            let state = self.state.get_mut();
-            std::mem::forget((state.server.take(), state.log.take()));
+            let clients = std::mem::take(&mut self.idle_clients);
+            std::mem::forget((state.server.take(), state.log.take(), clients));
+        } else {
+            state.end();
         }
     }
+}
+
+/// Adds an own command to a server that does not run.
+fn declare(state: &mut State, declaration: Declaration) -> PyResult<()> {
+    if state.server.as_ref().is_some_and(Server::is_running) {
+        let text = "the server runs: declare its commands before its start";
+        return Err(PyRuntimeError::new_err(text));
+    }
+    if state
+        .commands
+        .iter()
+        .any(|other| other.name == declaration.name)
+    {
+        let text = format!("name: the server has a command '{}'", declaration.name);
+        return Err(PyValueError::new_err(text));
+    }
+    let row = declaration.row();
+    row.map_err(|error| PyValueError::new_err(error.to_string()))?;
+    state.commands.push(declaration);
+    Ok(())
 }
 
 /// Returns the address of a listener as clients must name it.
@@ -283,7 +385,7 @@ fn reachable(host: &str) -> String {
     }
 }
 
-fn unix_seconds(time: SystemTime) -> f64 {
+pub(crate) fn unix_seconds(time: SystemTime) -> f64 {
     // Whole microseconds are exact as floats until the year 2255.
     let micros = time
         .duration_since(UNIX_EPOCH)

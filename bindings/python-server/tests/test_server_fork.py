@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import redis
-from punctual_server import Server
+from punctual_server import Invocation, Server
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
@@ -86,6 +86,30 @@ def test_child_may_drop_it() -> None:
     with redis.Redis(port=servers[0].port) as client:
         assert client.ping()
     servers[0].stop()
+
+
+def test_child_cannot_call_it_or_run_its_commands() -> None:
+    servers = [Server()]
+
+    @servers[0].command("twice", flags=["readonly"])
+    def twice(_: Invocation, text: bytes) -> bytes:
+        return text * 2
+
+    with servers[0] as server:
+        # The client of this call is kept, and a child must not disconnect it.
+        assert server.call("TWICE", "ab") == b"abab"
+
+        def child() -> None:
+            with pytest.raises(RuntimeError, match="belongs to process"):
+                servers[0].call("TWICE", "ab")
+            with pytest.raises(RuntimeError, match="belongs to process"):
+                servers[0].command("thrice")(twice)
+            servers.clear()
+            with Server() as mine:
+                assert mine.call("PING") == b"PONG"
+
+        assert in_a_child(child) == 0
+        assert server.call("TWICE", "cd") == b"cdcd"
 
 
 def test_child_can_start_its_own_servers(server: Server) -> None:

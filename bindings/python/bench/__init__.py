@@ -1,4 +1,4 @@
-"""`make bench-python`: timers, the names of pygolang, the loop of `punctual.aio`, the server.
+"""`make bench-python`: timers, the names of pygolang, gevent, the loop `punctual.aio`, the server.
 
 Each round measures every contender once, in this process; the first round only warms up. A line
 shows the median of the rounds, the lowest and the highest, and the first contender's median divided
@@ -45,7 +45,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parts = {"time": _time, "golang": _golang, "aio": _aio, "server": _server}
+    parts = {
+        "time": _time,
+        "golang": _golang,
+        "gevent": _gevent,
+        "aio": _aio,
+        "server": _server,
+    }
     parser.add_argument("part", choices=parts, help="what to measure")
     parser.add_argument("--rounds", type=int, default=9, help="rounds of each measurement [9]")
     parser.add_argument(
@@ -398,6 +404,43 @@ def _timeout(package: str) -> Measure:
     return _repeated(act, 1_000)
 
 
+# --- gevent ----------------------------------------------------------------------------------
+
+
+def _gevent(options: argparse.Namespace) -> None:
+    """Measure a wait of a greenlet: an item goes to another greenlet, and comes back."""
+    gevent = _peer("gevent")
+    if gevent is None:
+        return
+    channel = importlib.import_module("gevent.queue").Channel
+    from punctual import chan
+
+    def turns(there: tuple[Any, Any], back: tuple[Any, Any]) -> float:
+        def answer() -> None:
+            for _ in range(2_000):
+                back[0](there[1]())
+
+        answering = gevent.spawn(answer)
+        begin = time.perf_counter_ns()
+        for i in range(2_000):
+            there[0](i)
+            back[1]()
+        each = _ns_each(begin, 2_000) / 1e3
+        answering.join()
+        return each
+
+    def by_chan() -> float:
+        there, back = chan[int](), chan[int]()
+        return turns((there.send, there.recv), (back.send, back.recv))
+
+    def by_gevent() -> float:
+        there, back = channel(), channel()
+        return turns((there.put, there.get), (back.put, back.get))
+
+    contenders: dict[str, Measure] = {_OURS: by_chan, "gevent.queue.Channel": by_gevent}
+    _compare("an item there and back, between greenlets", "us", contenders, options.rounds)
+
+
 # --- server ----------------------------------------------------------------------------------
 
 
@@ -428,20 +471,35 @@ def _server(options: argparse.Namespace) -> None:
         client = server.client()
         client.call("SET", "key", "a value of 24 bytes ...")
 
-        def by_call() -> float:
-            begin = time.perf_counter_ns()
-            for _ in range(20_000):
-                client.call("GET", "key")
-            return _ns_each(begin, 20_000) / 1e3
+        def calls(call: Callable[..., object], *words: str, count: int = 20_000) -> Measure:
+            def act() -> float:
+                begin = time.perf_counter_ns()
+                for _ in range(count):
+                    call(*words)
+                return _ns_each(begin, count) / 1e3
+
+            return act
 
         with redis.Redis(port=server.port) as over_socket:
-
-            def by_socket() -> float:
-                begin = time.perf_counter_ns()
-                for _ in range(500):
-                    over_socket.get("key")
-                return _ns_each(begin, 500) / 1e3
-
-            gets: dict[str, Measure] = {"Client.call": by_call, "redis-py": by_socket}
+            gets: dict[str, Measure] = {
+                "Client.call": calls(client.call, "GET", "key"),
+                "Server.call": calls(server.call, "GET", "key"),
+                "a client for each call": calls(
+                    lambda: server.client().call("GET", "key"), count=2_000
+                ),
+                "redis-py": calls(over_socket.get, "key", count=500),
+            }
             bars: list[Bar] = [("Client.call", 1.2, None)]
             _compare("a GET", "us", gets, options.rounds, bars)
+    server = Server()
+    server.command("nothing", flags=["readonly"])(lambda _: None)
+    server.command("get-it", keys=1, flags=["readonly"])(lambda inv, key: inv.call("GET", key))
+    with server:
+        own: dict[str, Measure] = {
+            "that calls nothing": calls(server.call, "NOTHING", count=2_000),
+            "that calls GET": calls(server.call, "GET-IT", "key", count=2_000),
+            "a script that calls GET": calls(
+                server.call, "EVAL", "return redis.call('get', KEYS[1])", "1", "key", count=2_000
+            ),
+        }
+        _compare("an own command by a function", "us", own, options.rounds)

@@ -16,7 +16,11 @@ def test_the_package_has_none() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "rows"),
-    [(["server", "--rounds", "1"], 2), (["aio", "--rounds", "1", "--live", "1000"], 3)],
+    [
+        (["server", "--rounds", "1"], 9),
+        (["gevent", "--rounds", "1"], 2),
+        (["aio", "--rounds", "1", "--live", "1000"], 3),
+    ],
 )
 def test_benchmarks_print_a_row_for_each_contender(
     arguments: list[str], rows: int, capsys: pytest.CaptureFixture[str]

@@ -18,11 +18,12 @@ import punctual_server
 import pytest
 
 PACKAGE = Path(__file__).parents[1]
-# The project's README exists only in a checkout.
+# The project's pages exist only in a checkout.
 READMES = [
     PACKAGE / "README.md",
     PACKAGE.parent / "python-server" / "README.md",
     PACKAGE.parents[1] / "README.md",
+    PACKAGE.parents[1] / "docs" / "embedding.md",
 ]
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -191,3 +193,29 @@ with sync.WorkGroup(context.background()) as group:
     group.go(lambda ctx: gevent.sleep(0.001))
 """
     ends_silently(program, timeout=60)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs Linux's list of files")
+def test_waits_use_their_sockets_again() -> None:
+    there: chan[int] = chan()
+    back: chan[int] = chan()
+    sockets: list[set[str]] = []
+
+    def ask() -> None:
+        for i in range(30):
+            with pytest.raises(gevent.Timeout), gevent.Timeout(0.001):
+                back.recv()
+            there.send(i)
+            assert back.recv() == i
+            names = [os.path.realpath(file) for file in Path("/proc/self/fd").iterdir()]
+            sockets.append({name for name in names if "socket:" in name})
+        there.close()
+
+    def answer() -> None:
+        for i in there:
+            back.send(i)
+
+    run(ask, answer)
+    # A new socket would have another number.
+    assert sockets[9]
+    assert sockets[9] == sockets[-1]

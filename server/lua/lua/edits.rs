@@ -110,8 +110,9 @@ const EDITS: &[Edit] = &[
         "      setobjt2t(L, luaH_set(L, t, key2tval(old)), gval(old));",
         "      setobjt2t(L, ttisstring(gkey(old)) ? newkey(L, t, key2tval(old)) : luaH_set(L, t, key2tval(old)), gval(old));",
     ),
-    // Scripts always run with a hook that counts instructions, and the hook for each line is set
-    // with a count of 1. So checking the count is enough.
+    // Scripts always run with a hook that counts instructions. A hook for lines is set only
+    // together with a count of 1 (see `interrupts` in `raw/state.rs`). So checking the count is
+    // enough.
     edit(
         "lvm.c",
         "    if ((L->hookmask & (LUA_MASKLINE | LUA_MASKCOUNT)) &&\n        (--L->hookcount == 0 || L->hookmask & LUA_MASKLINE)) {",

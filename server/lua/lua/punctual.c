@@ -128,7 +128,7 @@ LUA_API int punctual_next (lua_State *L, int i) {
 
 /*
 ** Returns 1 if all keys of the table at the top are integers above 0, otherwise 0. Stores their
-** number and the greatest key. A key that does not fit in an int counts as the smallest int.
+** number and the greatest key. A key above INT_MAX sets the greatest key so far to INT_MIN.
 */
 LUA_API int punctual_arraykeys (lua_State *L, int *max, int *items) {
   StkId o = L->top - 1;

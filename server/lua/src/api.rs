@@ -169,8 +169,7 @@ fn collect(stack: &Stack<'_>, args: &mut OwnedArgs) -> Result<(), &'static str> 
     Ok(())
 }
 
-/// Returns the error `refusal` unless a script runs. While a library of functions is loaded, no
-/// script runs.
+/// Returns the error `refusal` unless Lua code runs with a [`Host`](crate::Host).
 fn needs_script(stack: &Stack<'_>, refusal: &'static str) -> Result<(), Raise> {
     let runs = stack.context().with_host(|_| ()).is_some();
     runs.then_some(()).ok_or(Raise::refusal(refusal))

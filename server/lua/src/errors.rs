@@ -17,8 +17,9 @@ pub struct Failure {
     pub counted: bool,
 }
 
-/// Replaces a raised value by a table with the fields `err`, `source` and `line`. Lua calls this
-/// function when an error is raised; scripts can call it as `__redis__err__handler`.
+/// Replaces a raised value by a table with its text in the field `err`; a raised table stays. Adds
+/// the fields `source` and `line` if the place of the error is known. Lua calls this function when
+/// an error is raised; scripts can call it as `__redis__err__handler`.
 pub(crate) fn describe_error(stack: &mut Stack<'_>) -> Result<i32, Raise> {
     let mut place = stack.place(1).and_then(|place| {
         if place.native {

@@ -342,7 +342,7 @@ fn field(stack: &mut Stack<'_>, name: &[u8], kind: Kind) -> bool {
     found
 }
 
-/// Returns the number of pairs in the table at the top. **O(n)**.
+/// Returns the number of pairs in the table at the top. **O(n)** in the slots of the table.
 fn size(stack: &mut Stack<'_>) -> usize {
     let mut size = 0;
     stack.push_nil();

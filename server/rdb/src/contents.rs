@@ -371,9 +371,10 @@ macro_rules! items {
         }
 
         impl<S: Source> $name<'_, S> {
-            /// Returns the number of remaining items that the input announces. If the source knows
-            /// its length, the rest of the input is long enough for that many items. Otherwise the
-            /// number may be damaged, so do not reserve memory for it.
+            /// Returns the number of remaining items that the input announces; the end of
+            /// [`OwnParts`] counts as one. If the source knows its length, the rest of the input is
+            /// long enough for that many items. Otherwise the number may be damaged, so do not
+            /// reserve memory for it.
             pub fn remaining(&self) -> u64 {
                 self.rest.count()
             }

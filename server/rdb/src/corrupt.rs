@@ -25,7 +25,8 @@ pub enum Flaw {
     /// The encoding is too short for its header.
     #[error("header cut short")]
     Header,
-    /// The header's length in bytes is not the length of the encoding.
+    /// The header's length, or an intset's number of members, does not fit the length of the
+    /// encoding; or the listpack of a ziplist would exceed 4 GiB.
     #[error("length field does not match the data")]
     Length,
     /// The header's number of entries is not the number of entries.
@@ -37,7 +38,7 @@ pub enum Flaw {
     /// The final byte is missing or misplaced.
     #[error("end mark missing or misplaced")]
     End,
-    /// The first byte of an entry is not a known encoding.
+    /// The first byte of an entry is not a known encoding, or the width of an intset is unknown.
     #[error("unknown entry encoding")]
     Encoding,
     /// An entry exceeds the remaining bytes.

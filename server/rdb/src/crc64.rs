@@ -6,7 +6,7 @@ use crc::{CRC_64_REDIS, Crc, Digest, Table};
 /// Processes sixteen bytes per step, with 32 KiB of tables.
 static CRC64: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_REDIS);
 
-/// Returns the checksum of `bytes`. **O(n)**, sixteen bytes per step.
+/// Returns the checksum of `bytes`. **O(n)** in bytes, sixteen bytes per step.
 ///
 /// ```
 /// assert_eq!(punctual_rdb::crc64(b"123456789"), 0xe9c6_d914_c4b8_d9ca);

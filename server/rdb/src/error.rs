@@ -30,14 +30,14 @@ pub enum Reason {
     /// input.
     #[error("unexpected end of data")]
     Truncated,
-    /// The type of a record is unknown.
+    /// The type of a record is unknown, or the value in a payload is a module's.
     #[error("unknown record type {0}")]
     Type(u8),
     /// The record can neither be read nor skipped without the module that wrote it.
     #[error("record of type {0} can be read by a module only")]
     Module(u8),
-    /// The byte at the offset does not start a length, or not the expected part of a module's
-    /// value.
+    /// The byte at the offset does not start a length, or does not start the expected part of a
+    /// module's value.
     #[error("bad length")]
     Length,
     /// The encoding of a string is unknown.

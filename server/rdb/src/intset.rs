@@ -39,7 +39,7 @@ pub struct Intset<'a> {
 }
 
 impl<'a> Intset<'a> {
-    /// Checks `bytes`: the length, the width, and that the members ascend. **O(n)**.
+    /// Checks `bytes`: the length, the width, and that the members ascend. **O(n)** in members.
     ///
     /// # Errors
     ///
@@ -105,7 +105,7 @@ impl<'a> Intset<'a> {
     }
 }
 
-/// Appends the intset of `members`, which must ascend and fit in `width`. **O(n)**.
+/// Appends the intset of `members`, which must ascend and fit in `width`. **O(n)** in members.
 ///
 /// # Panics
 ///

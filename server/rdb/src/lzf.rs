@@ -92,7 +92,7 @@ impl Packer {
     }
 
     /// Appends `text` compressed. Returns false, and leaves `out` unchanged, if the compressed text
-    /// would have more than `len_max` bytes. **O(n)**.
+    /// would have more than `len_max` bytes. **O(n)** in the bytes of `text`.
     pub fn pack(&mut self, text: &[u8], len_max: usize, out: &mut Vec<u8>) -> bool {
         let Ok(len) = u32::try_from(text.len()) else {
             return false;

@@ -95,7 +95,8 @@ pub struct Totals {
 impl Totals {
     /// Returns the number of entries ever added up to `id`. Returns `None` if the totals do not
     /// determine the number: if `id` is between the first and the last entry or after the last
-    /// entry, or if entries after the first one may have been deleted by their IDs.
+    /// entry, or if entries after the first one may have been deleted by their IDs. As in Redis,
+    /// the number for an empty stream is `entries_added`, also for an ID before the last one.
     pub fn added_up_to(&self, id: StreamId) -> Option<u64> {
         if self.entries_added == 0 {
             return Some(0);

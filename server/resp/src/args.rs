@@ -287,7 +287,7 @@ impl OwnedArgs {
         Self::default()
     }
 
-    /// Appends one argument. Amortised **O(bytes)**.
+    /// Appends one argument. Amortised **O(n)** in its bytes.
     ///
     /// # Errors
     ///

@@ -6,7 +6,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use punctual_server::Server;
+use punctual_server::{CommandRow, Flags, Group, Server};
 
 const ROUNDS: usize = 9;
 
@@ -26,7 +26,13 @@ fn measure(calls: u32, mut call: impl FnMut()) -> f64 {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let server = Server::builder().port(0).spawn()?;
+    let row = CommandRow::new("get-it", 2, Flags::READONLY, Group::String, ()).keys(1, 1, 1);
+    let server = Server::builder()
+        .port(0)
+        .command(row, |call| {
+            call.call(&[b"GET", call.arg(1).unwrap_or_default()])
+        })
+        .spawn()?;
     let mut client = server.client()?;
     let mut redis =
         redis::Client::open(format!("redis://127.0.0.1:{}/", server.port()))?.get_connection()?;
@@ -44,6 +50,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let pipeline = measure(5_000, || {
         black_box(client.pipeline(&batch).ok());
     }) / 64.0;
+    let own = measure(10_000, || {
+        black_box(client.call(&["GET-IT", "key"]).ok());
+    });
     let socket = measure(10_000, || {
         black_box(
             redis::cmd("GET")
@@ -58,6 +67,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ("Client::call, SET", set),
         ("Server::call, GET", any),
         ("Client::pipeline, 64 GET, each", pipeline),
+        ("Client::call, an own command that calls GET", own),
         ("GET over a socket, redis-rs", socket),
     ] {
         println!("| {name} | {ns:.0} |");

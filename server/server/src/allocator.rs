@@ -37,9 +37,9 @@ const PAGE_MAX_RECLAIM: mi_option_t = 41;
 
 /// Eleven days: mimalloc never returns pages by itself.
 const NEVER_MS: c_long = 1_000_000_000;
-/// Bounds [`collect`], which walks the blocks that other threads freed in this thread's pages.
-/// Without a limit one thread adopts all pages of a fragmented heap. A millisecond is enough for 16
-/// pages of 64 KiB.
+/// The value for [`PAGE_MAX_RECLAIM`]. It bounds the time of [`collect`], which walks the blocks
+/// that other threads freed in this thread's pages: 16 pages of 64 KiB take less than a
+/// millisecond. Without a limit, one thread adopts all pages of a fragmented heap.
 const PAGES_MAX: c_long = 16;
 /// Number of calls of `mi_collect` after which mimalloc frees an empty page that it keeps for new
 /// blocks.

@@ -152,8 +152,8 @@ impl Client {
     /// The reply of SUBSCRIBE is the message about the first channel.
     ///
     /// Besides the command, a call costs about as much as two commands of a pipeline: the calling
-    /// thread locks the event loop and runs the command. Threads whose clients have the same event
-    /// loop wait for each other.
+    /// thread locks the event loop and runs the command. So calls of clients that have the same
+    /// event loop run one after the other.
     ///
     /// # Errors
     /// Every [`CallError`] except [`CallError::TooManyClients`]. An error that the command replies
@@ -389,13 +389,18 @@ impl Drop for Client {
     }
 }
 
-/// Clients that [`crate::Server::call`] reuses, because no command has changed their sessions.
+/// Clients that calls reuse, because no command has changed their sessions. [`crate::Server::call`]
+/// has such clients; a program whose clients need [`Client::set_interrupt`] has its own.
 #[derive(Default)]
-pub(crate) struct IdleClients(Mutex<Vec<Client>>);
+pub struct IdleClients(Mutex<Vec<Client>>);
 
 impl IdleClients {
-    /// Runs a command on an idle client, or on one that `connect` returns.
-    pub(crate) fn call<A: AsRef<[u8]>>(
+    /// Runs a command on an idle client, or on one that `connect` returns. Works like
+    /// [`crate::Server::call`].
+    ///
+    /// # Errors
+    /// The errors of `connect` and of [`Client::call`].
+    pub fn call<A: AsRef<[u8]>>(
         &self,
         connect: impl Fn() -> Result<Client, CallError>,
         args: &[A],

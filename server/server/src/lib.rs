@@ -43,12 +43,14 @@ mod version;
 mod world;
 
 pub use acl::file::UsersError;
-pub use embedded::{CallError, Client};
+pub use command::declaration::{Declaration, DeclarationError, Parameter};
+pub use embedded::{CallError, Client, IdleClients};
 pub use memory::reclaim::{HugePages, Reclaim};
 pub use node::Shared;
 pub use punctual_resp::Value;
 pub use punctual_store::spec::{Flags, Group};
 pub use script::handler::Invocation;
+pub use script::requests::{Ended, Request, Requests};
 pub use server::{Builder, CommandRow, MoveError, Server};
 pub use start_error::{AofError, LoadError, ManifestError, StartError, TooFewFiles};
 pub use version::REDIS_VERSION;

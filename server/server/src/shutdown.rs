@@ -38,8 +38,8 @@ pub(crate) enum Begun {
 /// Makes a client wait for the end of the shutdown.
 pub(crate) fn join(shared: &Shared, loop_number: usize, waiter: Arc<Waiter>) {
     if let Some(waiter) = shared.shutdown.join(waiter)
-        // The shutdown has ended in between. If the server stops, the connection closes without a
-        // reply.
+        // The shutdown ended before the client could join it. If the server stops, the connection
+        // closes without a reply.
         && !shared.stopping.load(Ordering::Acquire)
         && waiter.claim()
     {

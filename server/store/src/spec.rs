@@ -82,6 +82,14 @@ impl Flags {
         self.0 & other.0 == other.0
     }
 
+    /// Returns the flag that COMMAND INFO shows under this name.
+    pub fn named(name: &str) -> Option<Self> {
+        let mut flags = Self::NAMES.iter();
+        flags
+            .find(|(_, of_flag)| *of_flag == name && !name.is_empty())
+            .map(|(flag, _)| *flag)
+    }
+
     /// Returns the names that COMMAND INFO shows.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         Self::NAMES

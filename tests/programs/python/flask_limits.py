@@ -9,6 +9,7 @@ from flask_limiter import Limiter
 from flask_limiter.util import get_remote_address
 from verdict import URL, equal, report, step, until
 
+
 def program():
     for strategy in ("fixed-window", "moving-window", "sliding-window-counter"):
         step(strategy)

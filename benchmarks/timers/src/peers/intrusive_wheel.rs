@@ -1,5 +1,6 @@
-//! An intrusive hierarchical wheel, as the fastest timers in C and C++ are built: the caller owns
-//! the timers' nodes, and each slot is a doubly linked list through the nodes.
+//! An intrusive hierarchical wheel, as the fastest timers in C and C++ are built: each slot
+//! is a doubly linked list through the nodes of its timers, which the caller owns. Here the type
+//! owns them in place of a caller.
 //!
 //! It is written for this comparison from published descriptions: Varghese and Lauck (*Hashed and
 //! Hierarchical Timing Wheels*, SOSP 1987, scheme 7), with 256 slots a level, and with bitmaps of
@@ -7,8 +8,8 @@
 //!
 //! - Eight levels of 256 slots span all of `u64`. The highest byte in which a deadline differs
 //!   from the cursor gives the level, and this byte of the deadline gives the slot.
-//! - A list is a circle through its slot, so a cancel writes two pointers and needs neither the
-//!   slot nor a branch.
+//! - A list is a circle through its slot, so unlinking a node writes two pointers and needs
+//!   neither the slot nor a branch.
 //! - The bit of a slot stays set when its last node is cancelled, so that a cancel does not touch
 //!   the bitmap. A search clears such bits.
 //! - When the cursor reaches a slot above level 0, its nodes move to lower levels, one by one.
@@ -55,7 +56,7 @@ pub struct IntrusiveWheel {
     occupied: [[u64; WORDS]; LEVELS],
     /// Memory of its own, because nodes point into it.
     slots: *mut Slots,
-    /// The caller's nodes.
+    /// The nodes, which a caller would own.
     blocks: Vec<Box<[MaybeUninit<Node>]>>,
     /// Number of nodes of the last block that were used.
     used: usize,

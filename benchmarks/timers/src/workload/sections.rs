@@ -10,9 +10,9 @@ use crate::clock::{Pace, Sections, cpu};
 use crate::contender::Contender;
 use crate::results::{Figure, Sample};
 
-/// From this number of timers on, each section arms timers in new queues, which must grow. Fewer
-/// timers are armed in used queues, which have grown before, as in a program that rarely arms a
-/// timer.
+/// From this number of timers on, each section arms timers in new queues, which must grow. With
+/// fewer timers, it uses queues that have already grown, because growing is a small part of the
+/// life of a queue of few timers.
 const GROWS_FROM: usize = 256;
 
 /// Minimum number of timers in a section. So many operations are long enough for the resolution of

@@ -3,6 +3,7 @@
 - `punctual_server.Server` is the server, for tests in place of mocks, and for programs that need no
   separate server.
 - `Server.call` and `Server.client` run commands in this process, without a socket.
+- `Server.command` adds a command that a function of Python runs.
 - The fixtures `punctual_server` and `punctual_clock` are for pytest.
 - `python -m punctual_server serve` runs the server as a program.
 
@@ -10,6 +11,6 @@ All times are floats of seconds.
 """
 
 from punctual_server._punctual_server import __version__
-from punctual_server.server import Client, CommandError, Server
+from punctual_server.server import Client, CommandError, Invocation, Server
 
-__all__ = ["Client", "CommandError", "Server", "__version__"]
+__all__ = ["Client", "CommandError", "Invocation", "Server", "__version__"]

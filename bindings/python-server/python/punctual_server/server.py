@@ -15,9 +15,10 @@ alice 1
 None
 
 The server runs on its own threads, which never run Python: a busy interpreter does not slow it
-down, and a client in this process may wait for it without a deadlock. It neither loads nor saves
-files without one of the options `dir`, `dbfilename`, `save` and `appendonly`, and writes no log
-without `logger` or `logfile`.
+down, and a client in this process may wait for it without a deadlock. Only own commands
+(`Server.command`) wait for a thread of Python. The server neither loads nor saves files without one
+of the options `dir`, `dbfilename`, `save` and `appendonly`, and writes no log without `logger` or
+`logfile`.
 """
 
 from __future__ import annotations
@@ -29,20 +30,28 @@ import signal
 import threading
 import warnings
 import weakref
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Union
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar, Union
 from urllib.parse import quote
 
-from punctual_server._punctual_server import Client, CommandError, LogLines, NativeServer
+from punctual_server import commands
+from punctual_server._punctual_server import (
+    Client,
+    CommandError,
+    CommandRequests,
+    Invocation,
+    LogLines,
+    NativeServer,
+)
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from typing_extensions import Self
 
-    _Stopper = weakref.finalize[[NativeServer, Union[threading.Thread, None], str], "Server"]
+__all__ = ["Client", "CommandError", "Invocation", "Server"]
 
-__all__ = ["Client", "CommandError", "Server"]
+_Function = TypeVar("_Function", bound="Callable[..., object]")
 
 OptionValue = Union[str, int, "os.PathLike[str]", Sequence[Union[str, int]]]
 """A value of an option: `True` and `False` mean `yes` and `no`, a sequence means several words."""
@@ -122,10 +131,10 @@ class Server:
             raise ValueError("nothing to listen on: give a port and an address, or unixsocket")
         self._clock: Literal["real", "virtual"] = "virtual" if native.is_virtual else "real"
         self._logger = logger
+        self._functions: list[Callable[..., object]] = []
         self._log_thread: threading.Thread | None = None
-        self._stopper: (
-            weakref.finalize[[NativeServer, threading.Thread | None, str], Server] | None
-        ) = None
+        self._runner: commands.Runner | None = None
+        self._stopper: weakref.finalize[..., Server] | None = None
 
     def start(self) -> Self:
         """Start the server unless it runs. When this returns, it accepts connections.
@@ -145,7 +154,7 @@ class Server:
                 self._stopper.detach()
             # Unlike `__del__`, a finalizer also runs when the interpreter ends.
             self._stopper = weakref.finalize(
-                self, _stop_dropped, self._native, self._log_thread, repr(self)
+                self, _stop_dropped, self._native, self._runner, self._log_thread, repr(self)
             )
         return self
 
@@ -160,6 +169,9 @@ class Server:
         if stopper is not None:
             stopper.detach()
         self._native.stop()
+        runner, self._runner = self._runner, None
+        if runner is not None and not self._native.is_inherited:
+            runner.end()
         thread, self._log_thread = self._log_thread, None
         if thread is not None and thread is not threading.current_thread():
             thread.join()
@@ -260,8 +272,8 @@ class Server:
     def call(self, *args: bytes | str | float) -> Any:
         """Run one command without a socket, and return its reply.
 
-        Each call has a client of its own, so SELECT, MULTI and the like have no effect on later
-        calls. Many calls are faster with one `client`.
+        Calls use clients of this server again, and never a client that may have changed: SELECT,
+        MULTI and the like have no effect on later calls.
 
         Args:
             args: The command's name and arguments. Numbers are sent as text.
@@ -275,6 +287,73 @@ class Server:
             ValueError: The command needs a connection over a socket, such as MONITOR.
         """
         return self._native.call(*args)
+
+    def command(
+        self,
+        name: str,
+        *,
+        keys: int | tuple[int, int, int] | None = None,
+        flags: Iterable[str] = ("write",),
+        categories: Iterable[str] = (),
+        summary: str | None = None,
+        complexity: str = "",
+    ) -> Callable[[_Function], _Function]:
+        """Declare an own command: a decorator of the function that runs it.
+
+        Clients, transactions, scripts and timers can call the command, and COMMAND, COMMAND DOCS
+        and ACL rules know it. The function gets an `Invocation`, and the command's arguments as
+        `bytes`; its parameters say how many. It returns the reply: `bytes`, `str`, `int`, `float`,
+        `bool`, `None`, or a `list`, `tuple`, `set` or `dict` of these. A `CommandError` becomes an
+        error reply. So does any other exception, which is also logged, to `logger` or to the logger
+        `punctual_server`.
+
+        >>> import punctual_server
+        >>> server = punctual_server.Server()
+        >>> @server.command("take", keys=1)
+        ... def take(invocation, key, amount=b"1"):
+        ...     "Takes an amount if there is as much."
+        ...     if int(invocation.call("GET", key) or 0) < int(amount):
+        ...         raise punctual_server.CommandError("ERR not enough left")
+        ...     return invocation.call("DECRBY", key, amount)
+        >>> with server:
+        ...     _ = server.call("SET", "stock", 5)
+        ...     print(server.call("TAKE", "stock", 3))
+        2
+
+        Functions run on one thread of Python, one at a time. The command is atomic, and its event
+        loop waits for it, so the function must be quick. It must use the server only by its
+        `Invocation`, and must not wait for other threads that use the server. The commands that it
+        calls are written to the append-only file and to replicas, in one transaction. After an
+        exception, they remain in force. An own command cannot call another one.
+
+        Args:
+            name: The command's name, in lower case.
+            keys: Position of the last argument that is a key, if all arguments up to it are keys:
+                1 for the first argument, -1 for all. Or the positions of the first and the last key
+                and the distance between two keys. None for no keys. A function may use only keys
+                that are arguments.
+            flags: Flags of COMMAND INFO: `write` if the function calls commands that write,
+                otherwise `readonly`; and `denyoom`, `fast`, `noscript`, `no_multi`, `loading`,
+                `stale`, `skip_slowlog`, `admin`.
+            categories: ACL categories, besides those that follow from the flags.
+            summary: One line for COMMAND DOCS, by default the first line of the docstring.
+            complexity: The time complexity for COMMAND DOCS.
+
+        Raises:
+            TypeError: The function does not take an `Invocation`.
+            ValueError: A part of the declaration is wrong, or the server has such a command.
+            RuntimeError: The server runs.
+        """
+
+        def declare(function: _Function) -> _Function:
+            taken = commands.parameters(function)
+            line = commands.summary(function) if summary is None else summary
+            texts, positions = (name, line, complexity), commands.positions(keys)
+            self._native.declare(texts, taken, list(flags), positions, list(categories))
+            self._functions.append(function)
+            return function
+
+        return declare
 
     def advance(self, seconds: float) -> float:
         """Advance a virtual clock, and expire the keys that fall due.
@@ -326,21 +405,33 @@ class Server:
         raise TypeError("a server cannot be pickled or copied; pass its url instead")
 
     def _start(self) -> bool:
-        """Start the server and a thread for its log. Return False if it was running."""
-        if self._logger is None:
-            return _start_without_signals(self._native)
-        lines = LogLines()
+        """Start the server, and threads for its log and its commands. False if it was running."""
+        if self._native.is_running():
+            return False
+        runner = None
+        if self._functions:
+            logger = self._logger or logging.getLogger("punctual_server")
+            runner = commands.Runner(self._functions, logger)
+        lines = LogLines() if self._logger is not None else None
+        started = False
         try:
-            started = _start_without_signals(self._native, lines)
+            requests = None if runner is None else runner.requests
+            started = _start_without_signals(self._native, lines, requests)
         except BaseException:
-            # The log explains the failure.
-            _log(lines, self._logger)
+            if lines is not None and self._logger is not None:
+                # The log explains the failure.
+                _log(lines, self._logger)
             raise
+        finally:
+            if not started and runner is not None:
+                runner.end()
         if started:
-            self._log_thread = threading.Thread(
-                target=_log, args=(lines, self._logger), name="punctual-log", daemon=True
-            )
-            self._log_thread.start()
+            self._runner = runner
+            if lines is not None:
+                self._log_thread = threading.Thread(
+                    target=_log, args=(lines, self._logger), name="punctual-log", daemon=True
+                )
+                self._log_thread.start()
         return started
 
     def _shown_address(self) -> str:
@@ -371,7 +462,9 @@ def _micros(seconds: float) -> int:
     return micros
 
 
-def _start_without_signals(native: NativeServer, log: LogLines | None = None) -> bool:
+def _start_without_signals(
+    native: NativeServer, log: LogLines | None, requests: CommandRequests | None
+) -> bool:
     """Start the server on threads that block all signals but faults.
 
     A program may block signals and wait for them. The kernel would deliver such a signal to a
@@ -381,7 +474,7 @@ def _start_without_signals(native: NativeServer, log: LogLines | None = None) ->
     faults = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - faults)
     try:
-        return native.start(log)
+        return native.start(log, requests)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
@@ -392,14 +485,21 @@ def _log(lines: LogLines, logger: logging.Logger) -> None:
         logger.log(level, "%s", message)
 
 
-def _stop_dropped(native: NativeServer, log_thread: threading.Thread | None, shown: str) -> None:
+def _stop_dropped(
+    native: NativeServer,
+    runner: commands.Runner | None,
+    log_thread: threading.Thread | None,
+    shown: str,
+) -> None:
     """Stop a server that is dropped while it runs."""
     # The arguments do not reference the `Server`, so that it can be dropped.
     if native.is_running():
         native.stop()
+        # A thread that writes to the log while the interpreter ends may crash the interpreter. The
+        # waits have limits, because this thread may hold a lock that the other threads need: the
+        # garbage collector may call this function anywhere.
+        if runner is not None:
+            runner.end()
         if log_thread is not None:
-            # A thread that writes to the log while the interpreter ends may crash the interpreter.
-            # The wait has a limit, because this thread may hold a lock that the log thread needs:
-            # the garbage collector may call this function anywhere.
             log_thread.join(1)
         warnings.warn(f"not stopped: {shown}", ResourceWarning, stacklevel=2)

@@ -8,7 +8,7 @@
 - `punctual.jobs`: queues of jobs on a Punctual server, and workers for them.
 - `punctual.Server`: the server of the package `punctual_server`, if that is installed.
 
-All times are floats of seconds.
+Times and timeouts are floats of seconds; only the queues count in a unit of your choice.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ class Job:
 class RetryError(Exception):
     """Raised by a job's function to have the job tried again.
 
-    `delay` is the time in seconds until the next attempt; without it, the job's own backoff applies.
+    `delay` is the time in seconds until the next attempt. Without it, the job's backoff applies.
     """
 
     def __init__(self, message: str = "", *, delay: float | None = None) -> None:
@@ -255,7 +255,7 @@ class Worker:
         self._freed: queue.SimpleQueue[int] = queue.SimpleQueue()
 
     def stop(self) -> None:
-        """Make `run` return when the running jobs are done, at the latest after `grace` seconds."""
+        """Make `run` return when the running jobs are done, or a few seconds after `grace`."""
         self._stopped = True
         self._freed.put(0)
 
@@ -405,7 +405,7 @@ class AsyncWorker:
         self._reporting: asyncio.Task[None] | None = None
 
     def stop(self) -> None:
-        """Make `run` return when the running jobs are done, at the latest after `grace` seconds."""
+        """Make `run` return when the running jobs are done, or a few seconds after `grace`."""
         self._stopped = True
         if self._changed is not None:
             self._changed.set()

@@ -118,7 +118,7 @@ pub(super) fn wait(py: Python<'_>, cases: &mut [Case<'_>]) -> PyResult<(usize, O
         }
         let waiter = Arc::new(match hub {
             None => Waiter::new(),
-            Some(_) => Waiter::of_greenlet(Bell::new()?),
+            Some(_) => Waiter::of_greenlet(Bell::take()?),
         });
         let joined = (0..)
             .zip(cases.iter_mut())
@@ -135,6 +135,7 @@ pub(super) fn wait(py: Python<'_>, cases: &mut [Case<'_>]) -> PyResult<(usize, O
         }
         let done = waiter.withdraw();
         leave(cases, &waiter);
+        Waiter::put_back(waiter);
         thrown?;
         if let Some(done) = done {
             return Ok(done);

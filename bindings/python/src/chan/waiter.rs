@@ -3,13 +3,14 @@
 //! The operation ends once: with the first call of [`Waiter::complete`] by another thread, or with
 //! [`Waiter::withdraw`] by the waiting thread. `progress` holds the outcome; `done` is 1 from then
 //! on, and is the futex that the thread sleeps on. A greenlet does not sleep: gevent's hub polls a
-//! socket, the waiter's [`Bell`].
+//! socket, the waiter's [`Bell`]. Bells are used again, because the system takes longer to create
+//! one than all else takes.
 
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Number of forks in this process's history. The threads of waiters from before the last fork do
@@ -56,21 +57,58 @@ pub(crate) enum Woken {
 pub(crate) struct Bell {
     waker: UnixStream,
     polled: UnixStream,
+    /// A fork shares its sockets with its parent, which may use them.
+    forks: u32,
 }
 
+/// Bells that no waiter has.
+static IDLE_BELLS: Mutex<Vec<Bell>> = Mutex::new(Vec::new());
+/// Maximum number of idle bells.
+const IDLE_BELLS_MAX: usize = 64;
+
 impl Bell {
+    /// Returns a bell that has not rung.
+    ///
     /// # Errors
     ///
     /// The process or the system has too many open files, or no memory.
-    pub(crate) fn new() -> io::Result<Self> {
+    pub(crate) fn take() -> io::Result<Self> {
+        let forks = forks();
+        while let Some(bell) = idle_bells().pop() {
+            if bell.forks == forks {
+                return Ok(bell);
+            }
+        }
         let (waker, polled) = UnixStream::pair()?;
-        Ok(Bell { waker, polled })
+        polled.set_nonblocking(true)?;
+        Ok(Bell {
+            waker,
+            polled,
+            forks,
+        })
     }
 
     fn ring(&self) {
-        // The buffer of a new socket has room for the only byte.
+        // The buffer of an empty socket has room for the only byte.
         let _ = (&self.waker).write(&[1]);
     }
+
+    /// Keeps the bell for another waiter. It must not ring any more.
+    fn put_back(self) {
+        let mut rung = [0; 2];
+        let is_quiet = match (&self.polled).read(&mut rung) {
+            Ok(count) => count == 1,
+            Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+        };
+        let mut idle = idle_bells();
+        if is_quiet && self.forks == forks() && idle.len() < IDLE_BELLS_MAX {
+            idle.push(self);
+        }
+    }
+}
+
+fn idle_bells() -> std::sync::MutexGuard<'static, Vec<Bell>> {
+    IDLE_BELLS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 pub(crate) struct Waiter<T> {
@@ -103,6 +141,15 @@ impl<T> Waiter<T> {
     #[allow(dead_code)] // unused by the tests without an interpreter
     pub(crate) fn polled_file(&self) -> Option<RawFd> {
         self.bell.as_ref().map(|bell| bell.polled.as_raw_fd())
+    }
+
+    /// Ends the use of a waiter that has ended. If another thread still has it, that thread may
+    /// ring the waiter's bell, so the bell is not used again.
+    #[allow(dead_code)] // unused by the tests without an interpreter
+    pub(crate) fn put_back(waiter: Arc<Self>) {
+        if let Some(bell) = Arc::into_inner(waiter).and_then(|waiter| waiter.bell) {
+            bell.put_back();
+        }
     }
 
     /// Creates a waiter that belongs to the process with this number of forks in its history.

@@ -12,14 +12,18 @@ if Punctual::NATIVE_SERVER_VERSION != Punctual::VERSION
                    "punctual has version #{Punctual::VERSION}: install both again"
 end
 
+require "set"
+require "punctual/server/runner"
+
 # The gem punctual, to which the gem punctual-server adds the server.
 module Punctual
   # A Redis-compatible server in this process, on its own threads. Any Redis client can connect to
   # it.
   #
   # The server's threads never run Ruby, so a client in this process may wait for the server without
-  # a deadlock. The server saves and loads no files without one of the options `dir`, `dbfilename`,
-  # `save` and `appendonly`, and writes no log without `logfile`.
+  # a deadlock. Only own commands ({#command}) wait for a thread of Ruby. The server saves and loads
+  # no files without one of the options `dir`, `dbfilename`, `save` and `appendonly`, and writes no
+  # log without `logfile`.
   #
   # A fork of this process may connect to the server, but only the process that started it can stop
   # or query it.
@@ -68,6 +72,27 @@ module Punctual
       private :call_words, :next_message
     end
 
+    # A running own command: the first argument of the block of {Server#command}.
+    class Invocation
+      # Runs a command of the server as part of the own command, with the permissions of the client.
+      # A command that would wait replies that it found nothing.
+      #
+      # @param args [Array<String, Symbol, Integer, Float>] the command's name and arguments
+      # @return [Object] the reply, as {Client#call} returns it
+      # @raise [CommandError] if the server replies with an error
+      # @raise [RuntimeError] if the own command has ended
+      def call(*args)
+        call_words(args)
+      end
+
+      # @return [::Time] the time at which the command runs, by the server's clock
+      def now
+        ::Time.at(0, now_micros, :microsecond)
+      end
+
+      private :call_words, :now_micros
+    end
+
     MICROS = 1_000_000
     private_constant :MICROS
 
@@ -109,6 +134,54 @@ module Punctual
       idle = @native.without_effect
       warn("no effect in Punctual::Server: #{idle.join(", ")}", uplevel: 1) unless idle.empty?
       @clock = @native.virtual? ? :virtual : :real
+      @blocks = []
+    end
+
+    # Declares an own command, which the block runs.
+    #
+    # Clients, transactions, scripts and timers can call the command, and COMMAND, COMMAND DOCS and
+    # ACL rules know it. The block gets an {Invocation}, and the command's arguments as strings; its
+    # parameters say how many. It returns the reply: a String, Symbol, Integer, Float, true, false,
+    # nil, or an Array, Hash or Set of these. A {CommandError} becomes an error reply. So does any
+    # other exception, which is also reported by `warn`.
+    #
+    # Blocks run on one thread of Ruby, one at a time. The command is atomic, and its event loop
+    # waits for it, so the block must be quick. It must use the server only by its {Invocation}, and
+    # must not wait for other threads that use the server. The commands that it calls are written to
+    # the append-only file and to replicas, in one transaction. After an exception, they remain in
+    # force. An own command cannot call another one.
+    #
+    # @example
+    #   server.command("take", keys: 1) do |invocation, key, amount = "1"|
+    #     left = invocation.call("GET", key).to_i
+    #     raise Punctual::Server::CommandError, "ERR not enough left" if left < amount.to_i
+    #
+    #     invocation.call("DECRBY", key, amount)
+    #   end
+    #
+    # @param name [String, Symbol] the command's name, in lower case
+    # @param keys [Integer, Array(Integer, Integer, Integer), nil] position of the last argument that
+    #   is a key, if all arguments up to it are keys: 1 for the first argument, -1 for all; or the
+    #   positions of the first and the last key and the distance between two keys; nil for no keys. A
+    #   block may use only keys that are arguments.
+    # @param flags [Array<String, Symbol>] flags of COMMAND INFO: `write` if the block calls commands
+    #   that write, otherwise `readonly`; and `denyoom`, `fast`, `noscript`, `no_multi`, `loading`,
+    #   `stale`, `skip_slowlog`, `admin`
+    # @param categories [Array<String, Symbol>] ACL categories, besides those that follow from the
+    #   flags
+    # @param summary [String] one line for COMMAND DOCS
+    # @param complexity [String] the time complexity for COMMAND DOCS
+    # @return [self]
+    # @raise [ArgumentError] if a part of the declaration is wrong, or the server has such a command
+    # @raise [RuntimeError] if the server runs
+    def command(name, keys: nil, flags: [:write], categories: [], summary: "", complexity: "", &block)
+      raise ArgumentError, "a command needs a block" unless block
+
+      keys = [1, keys, 1] if keys.is_a?(Integer)
+      @native.declare([name.to_s, summary, complexity], Runner.parameters(block), flags.map(&:to_s), keys,
+                      categories.map(&:to_s))
+      @blocks << block
+      self
     end
 
     # Starts the server unless it runs. When this returns, the server accepts connections. A
@@ -119,7 +192,16 @@ module Punctual
     # @raise [SystemCallError] if an address is in use, or not permitted
     # @raise [RuntimeError] in a fork of the process that started it
     def start
-      @native.start
+      return self if running?
+
+      runner = Runner.new(@blocks) unless @blocks.empty?
+      begin
+        @native.start(runner&.requests)
+      rescue StandardError
+        runner&.stop
+        raise
+      end
+      @runner = runner
       self
     end
 
@@ -128,8 +210,10 @@ module Punctual
     #
     # @return [nil]
     def stop
+      inherited = @native.inherited?
       @native.stop
-      nil
+      @runner&.stop unless inherited
+      @runner = nil
     end
 
     # Returns true while the server runs: until {#stop}, or SHUTDOWN by a client. Returns false in a
@@ -163,13 +247,14 @@ module Punctual
       @native.client
     end
 
-    # Runs one command on a client of its own. Many calls are faster with one {#client}.
+    # Runs one command. Calls use clients of this server again, and never a client that may have
+    # changed: SELECT, MULTI and the like have no effect on later calls.
     #
     # @param args [Array<String, Symbol, Integer, Float>] the command's name and arguments
     # @return [Object] the reply, as {Client#call} returns it
     # @raise [CommandError] if the server replies with an error
     def call(*args)
-      client.call(*args)
+      @native.call_words(args)
     end
 
     # @return [::Time] the time of the server's clock

@@ -9,7 +9,7 @@ module Punctual
   # first. Push and pop take O(log n); the memory shrinks as values are popped.
   #
   # If a comparison raises, the queue stays unchanged. A frozen queue is shareable between Ractors
-  # if its values and scores are shareable.
+  # if its values and scores are shareable and it has no block for scores.
   #
   # @example
   #   queue = Punctual::PriorityQueue.new
@@ -269,7 +269,8 @@ module Punctual
         self
       end
 
-      # Freezes the queue, which is then shareable between Ractors if its values and scores are.
+      # Freezes the queue, which is then shareable between Ractors if its values and scores are, and
+      # if it has no block for scores.
       def freeze
         @index.freeze
         super

@@ -103,8 +103,8 @@ impl Stack<'_> {
         }
     }
 
-    /// Pushes a table with the field `err`. If `text` starts with `-`, its first word is the error
-    /// code; otherwise the code is `ERR`. Needs room for three values.
+    /// Pushes a table with the field `err`. If `text` starts with `-` and has a space, its first
+    /// word is the error code; otherwise the code is `ERR`. Needs room for three values.
     pub(crate) fn push_error(&mut self, text: &[u8]) {
         // As in C, the text ends at its first NUL.
         let text = c_string(text);

@@ -343,8 +343,8 @@ impl Work {
     ///
     /// # Errors
     /// If the script must end ([`Host::interrupt`]), if more memory is in use than scripts may
-    /// allocate, or if the stack has no room for an error. Every 10,000th step is checked. A step
-    /// with a large `held` checks only the memory.
+    /// allocate, or if the stack has no room for an error. Every 10,000th step checks all three.
+    /// The other steps check only the memory, and only if `held` is at least 1 MiB.
     pub(crate) fn step(&mut self, stack: &Stack<'_>, held: usize) -> Result<(), Raise> {
         const STEPS: u32 = 10_000;
         const LARGE: usize = 1 << 20;

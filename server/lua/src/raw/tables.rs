@@ -47,8 +47,8 @@ impl Stack<'_> {
     }
 
     /// Returns the greatest key and the number of elements of the table at the top, or `None`
-    /// unless all keys are integers above 0. A key that does not fit in an `i32` counts as
-    /// [`i32::MIN`]. **O(n)**.
+    /// unless all keys are integers above 0. A key above [`i32::MAX`] sets the greatest key so far
+    /// to [`i32::MIN`]. **O(n)** in the slots of the table.
     pub(crate) fn array_keys(&self) -> Option<(i32, i32)> {
         let (mut max, mut items) = (0, 0);
         // SAFETY: the function checks the value and writes both numbers.

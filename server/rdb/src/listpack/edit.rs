@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::entry::{Element, backlen_len};
 
 /// Writes the entry of `element` over `place`, whose length must be
-/// [`entry_len`](Element::entry_len). **O(length)**.
+/// [`entry_len`](Element::entry_len). **O(n)** in the bytes of the entry.
 ///
 /// Text must be shorter than 4 GiB, the format's limit.
 ///
@@ -67,7 +67,7 @@ fn write_backlen(place: &mut [u8], body: usize) {
     }
 }
 
-/// Appends the entry of `element`. **O(length)**.
+/// Appends the entry of `element`. **O(n)** in the bytes of the entry.
 ///
 /// Text must be shorter than 4 GiB, the format's limit.
 #[inline]

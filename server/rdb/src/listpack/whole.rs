@@ -45,7 +45,7 @@ impl<'a> Listpack<'a> {
     }
 
     /// Returns true if two entries at multiples of `stride` are equal. With `stride` 2, the method
-    /// compares the fields among fields and values. **O(n)** in time and memory.
+    /// compares the fields among fields and values. **O(n)** in entries, in time and memory.
     pub fn has_duplicates(&self, stride: usize) -> bool {
         let mut heads = self.iter().step_by(stride).map(Element::canonical);
         if self.count / stride <= 8 {

@@ -253,7 +253,7 @@ impl<B: AsRef<[u8]>> Block<B> {
         )
     }
 
-    /// Returns the entry `id`, even if it is deleted. **O(n)** in entries.
+    /// Returns the entry `id`, even if it is deleted. **O(n)** in elements.
     pub fn find(&self, id: StreamId) -> Option<Entry<'_>> {
         self.entries()
             .find(|entry| entry.id >= id)

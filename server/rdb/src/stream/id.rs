@@ -90,8 +90,8 @@ impl StreamId {
     }
 }
 
-/// Parses a number as Redis does: a canonical `u64`, or a text with spaces, a sign or leading zeros
-/// as C's `strtoull` parses it. A canonical negative number is refused.
+/// Parses a number as Redis does: a canonical `u64`, or a text with leading spaces, a sign or
+/// leading zeros as C's `strtoull` parses it. A canonical negative number is refused.
 fn number(text: &[u8]) -> Option<u64> {
     if let Some(number) = decimal::parse_u64(text) {
         return Some(number);

@@ -103,7 +103,8 @@ pub(crate) fn check(user: &User, entry: &Entry, args: Args) -> Result<(), Denied
 }
 
 /// Returns true only if a selector allows a command; may return false for an allowed command. This
-/// is the fast path for commands with at most one key, and for selectors with `~*`. O(patterns).
+/// is the fast path for commands with at most one key, and for selectors with `~*`. O(patterns of
+/// the selector).
 #[inline(always)]
 fn allows_plainly(selector: &Selector, entry: &Entry, args: Args) -> bool {
     if !selector.commands.has(entry.id) || entry.row.flags.has(Flags::PUBSUB) {

@@ -79,6 +79,11 @@ impl User {
         Arc::clone(&INTERNAL)
     }
 
+    /// Returns true if this is the user of the server's own clients, and not a user of that name.
+    pub(crate) fn is_internal(&self) -> bool {
+        std::ptr::eq(self, &raw const *Self::internal())
+    }
+
     /// Returns the selector with the rules outside of parentheses.
     pub(crate) fn root(&mut self) -> &mut Selector {
         &mut self.selectors[0]

@@ -26,8 +26,8 @@ use punctual_server::HugePages as Policy;
 const HUGE: usize = 2 << 20;
 /// `MADV_COLLAPSE`, since Linux 6.1.
 const COLLAPSE: c_int = 25;
-/// Maximum number of pages of a range in full use that no thread has touched. mimalloc leaves up to
-/// two such pages at the end of 512 KiB.
+/// Maximum number of small pages that are not resident in a range that counts as in full use.
+/// mimalloc leaves up to two such pages at the end of each 512 KiB.
 const HOLES_MAX: usize = 8;
 /// Minimum size of a part of the heap. Smaller mappings are stacks and the like.
 const PART_MIN: usize = 16 << 20;

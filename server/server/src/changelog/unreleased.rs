@@ -48,8 +48,8 @@ impl Unreleased {
         }
     }
 
-    /// Returns an upper bound of the position of a key's last change. If the change is not appended
-    /// yet, the result is only above every released position.
+    /// Returns an upper bound of the position of a key's last change. A change that is not appended
+    /// yet has no position; the result is then above every released position.
     #[inline]
     pub(super) fn position(&self, key: KeyHash) -> u64 {
         let [first, second] = self.cells(key).map(|cell| cell.load(Ordering::Acquire));

@@ -18,8 +18,9 @@ pub(crate) struct CallerState {
 
 /// Writes a client's line of CLIENT LIST, with Redis's fields in Redis's order.
 ///
-/// All clients of a loop share an input buffer. So `qbuf` counts the bytes of this client, and
-/// `qbuf-free` is 0 unless the client has its own buffer. Redis has a fixed reply buffer and a list
+/// All clients of a loop share an input buffer; a client has its own only while a command is
+/// incomplete. So `qbuf` counts the bytes of this client, and `qbuf-free` is 0 without an own
+/// buffer. Redis has a fixed reply buffer and a list
 /// of further buffers; this server has one output buffer, whose first [`REPLY_BUFFER`] bytes are
 /// shown as the fixed buffer, and the rest as the list.
 pub(crate) fn write_line(

@@ -167,7 +167,8 @@ fn rewrite(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
 }
 
 /// Writes the effective configuration, including the users, to the configuration file. With `all`,
-/// writes also the directives that have their default values, except those that are not set.
+/// also writes the directives that have their default values, unless an absent line has the same
+/// meaning.
 pub(super) fn rewrite_file(shared: &Shared, all: bool) -> Result<(), RewriteError> {
     let mut config = shared.config.lock();
     // If there is an ACL file, ACL SAVE writes the users.

@@ -12,6 +12,7 @@ pub(crate) mod command_info;
 pub(crate) mod config;
 pub(crate) mod connection;
 pub(crate) mod debug;
+pub(crate) mod declaration;
 pub(crate) mod embedder;
 pub(crate) mod function;
 pub(crate) mod info;

@@ -65,7 +65,8 @@ fn set(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let command = Options::parse(args, false)?.command;
     Dispatcher::timer_refusal(call.shared, call.session, args.skip(command))?;
     let user = &call.session.user.identity.name;
-    if **user == *DEFAULT {
+    // The timers of clients in the process, which have no user, run as the default user.
+    if **user == *DEFAULT || call.session.user.is_internal() {
         return call.turn.run(&timers::SET, db, touch, args, reply);
     }
     // The option USER names the user as whom the command runs. Without USER, this is the default

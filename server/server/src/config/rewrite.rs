@@ -46,7 +46,7 @@ impl Config {
     }
 
     /// Does the same as [`Config::rewrite`]. If `all` is set, also writes the directives that have
-    /// their default values, except those that are not set.
+    /// their default values, unless an absent line has the same meaning.
     ///
     /// # Errors
     /// See [`Config::rewrite`].

@@ -37,8 +37,8 @@ pub struct TlsSettings {
     pub prefer_server_ciphers: bool,
     /// Clients may resume sessions.
     pub session_caching: bool,
-    /// Maximum number of sessions in the cache. A configured 0 selects the default, because no
-    /// cache is unlimited.
+    /// Maximum number of sessions in the cache. A configured 0, which means "no limit" in Redis,
+    /// selects the default.
     pub session_cache_size: usize,
     /// Lifetime of a session in the cache, in seconds.
     pub session_cache_timeout_s: u64,

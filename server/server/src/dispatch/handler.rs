@@ -3,13 +3,12 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, UNIX_EPOCH};
 
-use punctual_resp::{Args, OwnedArgs, Protocol, Reply, Value, decode};
+use punctual_resp::{Args, Chunks, OwnedArgs, Protocol, Reply, Value, decode};
 use punctual_store::{Error, Source};
 
-use crate::client::registry::ClientInfo;
 use crate::dispatch::Dispatcher;
 use crate::dispatch::admission::ScriptLimits;
-use crate::dispatch::script::ScriptCalls;
+use crate::dispatch::script::{Script, ScriptCalls};
 use crate::log;
 use crate::script::handler::{Calls, InHandler, Invocation};
 use crate::session::Session;
@@ -48,11 +47,16 @@ impl Dispatcher<'_, '_> {
         };
         let caller = std::sync::Arc::clone(&client.info);
         let micros = self.turn.now.micros();
-        let value = self.as_script(client, keys.into_iter(), limits, |this, session, _, _| {
+        let (shared, start) = (self.shared, self.command_start);
+        let was_busy = shared.scripting.running.is_busy();
+        let script = Script {
+            name: &entry.name,
+            is_function: false,
+            args,
+        };
+        let run = |this: &mut Self, session: &mut Session, _: Option<&mut Chunks>, _| {
             let mut calls = HandlerCalls {
-                dispatcher: this,
-                session,
-                caller: &caller,
+                calls: ScriptCalls::new(this, session, &caller, script),
                 is_calling: false,
                 words: OwnedArgs::new(),
                 reply: Vec::new(),
@@ -62,17 +66,22 @@ impl Dispatcher<'_, '_> {
                 let _marked = InHandler::enter();
                 handler(&mut Invocation::new(args, now, &mut calls))
             });
-            match catch_unwind(run) {
+            let value = match catch_unwind(run) {
                 Ok(value) => value,
                 // The server's own code has panicked, so its state is not known.
                 Err(panic) if calls.is_calling => resume_unwind(panic),
                 Err(_) => {
                     let name = &entry.name;
-                    log::warning!(this.shared.logger, "The handler of '{name}' has panicked.");
+                    log::warning!(shared.logger, "The handler of '{name}' has panicked.");
                     Value::Error(format!("ERR the handler of '{name}' has panicked").into())
                 }
-            }
-        });
+            };
+            (value, calls.calls.busy)
+        };
+        let (value, busy) = self.as_script(client, keys.into_iter(), limits, run);
+        self.end_script(busy && !was_busy);
+        // The duration of the command includes the commands that its handler has called.
+        self.command_start = start;
         if let Value::Error(text) | Value::BulkError(text) = value {
             return Err(Error::Bytes(text.into()));
         }
@@ -84,10 +93,8 @@ impl Dispatcher<'_, '_> {
 
 /// The server, as a running handler sees it.
 struct HandlerCalls<'h, 'a, 's> {
-    dispatcher: &'h mut Dispatcher<'a, 's>,
-    session: &'h mut Session,
-    caller: &'h ClientInfo,
-    /// True while a command that the handler has called runs.
+    calls: ScriptCalls<'h, 'a, 's>,
+    /// True while the server's own code runs.
     is_calling: bool,
     words: OwnedArgs,
     reply: Vec<u8>,
@@ -106,12 +113,7 @@ impl Calls for HandlerCalls<'_, '_, '_> {
         }
         self.reply.clear();
         self.is_calling = true;
-        let mut calls = ScriptCalls {
-            dispatcher: self.dispatcher,
-            session: self.session,
-            caller: self.caller,
-            busy: false,
-        };
+        let calls = &mut self.calls;
         calls.call(self.words.as_args(), Protocol::Resp3, &mut self.reply);
         self.is_calling = false;
         match decode(&self.reply) {
@@ -119,5 +121,11 @@ impl Calls for HandlerCalls<'_, '_, '_> {
             Ok(None) => Value::Null,
             Err(error) => Value::Error(format!("ERR cannot decode the reply: {error}").into()),
         }
+    }
+    fn interrupted(&mut self) -> Option<Value> {
+        self.is_calling = true;
+        let error = self.calls.interrupt();
+        self.is_calling = false;
+        error.map(|error| Value::Error(format!("ERR {error}").into()))
     }
 }

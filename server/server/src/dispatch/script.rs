@@ -88,22 +88,16 @@ impl Dispatcher<'_, '_> {
             allows_oom: declares(ScriptFlags::ALLOW_OOM),
             wrote: false,
         };
+        let script = Script {
+            name,
+            is_function,
+            args,
+        };
         let (info, protocol) = (Arc::clone(&client.info), client.protocol);
         let run = |this: &mut Self, session: &mut Session, chunks: Option<&mut Chunks>, max| {
             let mut host = ScriptHost {
-                calls: ScriptCalls {
-                    dispatcher: this,
-                    session,
-                    caller: &info,
-                    busy: false,
-                },
-                call: &call,
-                is_function,
-                args,
-                began: start,
+                calls: ScriptCalls::new(this, session, &info, script),
                 replied_errors: false,
-                served: 0,
-                busy_after: None,
             };
             let mut reply = Reply::chunked(&mut *out, chunks, max, protocol);
             let result = match (&request.script, &mut interpreter, &mut engine) {
@@ -118,12 +112,7 @@ impl Dispatcher<'_, '_> {
             (result, host.calls.busy, host.replied_errors)
         };
         let (mut result, busy, mut failed) = self.as_script(client, call.keys.iter(), limits, run);
-        if busy {
-            self.shared.scripting.running.end_busy();
-            self.shared.gate.set(Reason::Busy, false);
-            // Loops may have delayed work during the script.
-            self.shared.order_all(|| Order::Resume);
-        }
+        self.end_script(busy);
         if let Some(engine) = &engine {
             self.stats.count_functions(engine.memory());
         }
@@ -190,6 +179,16 @@ impl Dispatcher<'_, '_> {
         result
     }
 
+    /// Ends the busy state of a script that has ended.
+    pub(super) fn end_script(&self, busy: bool) {
+        if busy {
+            self.shared.scripting.running.end_busy();
+            self.shared.gate.set(Reason::Busy, false);
+            // Loops may have delayed work during the script.
+            self.shared.order_all(|| Order::Resume);
+        }
+    }
+
     /// Checks whether a script with these flags may run. `nested` says whether it runs in EXEC or a
     /// timer.
     fn check_script(&self, nested: bool, flags: Option<ScriptFlags>) -> Result<(), Error> {
@@ -214,13 +213,30 @@ impl Dispatcher<'_, '_> {
     }
 }
 
+/// A running script, or a running command of the embedding program.
+#[derive(Clone, Copy)]
+pub(super) struct Script<'h> {
+    /// Name for the log.
+    pub(super) name: &'h str,
+    pub(super) is_function: bool,
+    /// The arguments of the client's command.
+    pub(super) args: Args<'h>,
+}
+
 /// The commands of a script, or of a handler of the embedding program.
 pub(super) struct ScriptCalls<'h, 'a, 's> {
-    pub(super) dispatcher: &'h mut Dispatcher<'a, 's>,
+    dispatcher: &'h mut Dispatcher<'a, 's>,
     /// Session of the script's own commands.
-    pub(super) session: &'h mut Session,
+    session: &'h mut Session,
     /// Client that runs the script, for ACL LOG.
-    pub(super) caller: &'h ClientInfo,
+    caller: &'h ClientInfo,
+    script: Script<'h>,
+    /// Reading of the dispatcher's `clock` at the start of the script.
+    began: u64,
+    /// Nanoseconds from the start until clients were last served.
+    served: u64,
+    /// `busy-reply-threshold` in nanoseconds, read at the script's first interrupt.
+    busy_after: Option<u64>,
     /// Whether the script has run for longer than the threshold.
     pub(super) busy: bool,
 }
@@ -228,21 +244,29 @@ pub(super) struct ScriptCalls<'h, 'a, 's> {
 /// The server, as a running script sees it.
 struct ScriptHost<'h, 'a, 's> {
     calls: ScriptCalls<'h, 'a, 's>,
-    call: &'h Call<'h>,
-    is_function: bool,
-    /// The arguments of the client's command.
-    args: Args<'h>,
-    /// Reading of the dispatcher's `clock` at the start of the script.
-    began: u64,
     /// Whether the script has returned an error, or a table that contains an error.
     replied_errors: bool,
-    /// Nanoseconds from the start until clients were last served.
-    served: u64,
-    /// `busy-reply-threshold` in nanoseconds, read at the script's first interrupt.
-    busy_after: Option<u64>,
 }
 
-impl ScriptCalls<'_, '_, '_> {
+impl<'h, 'a, 's> ScriptCalls<'h, 'a, 's> {
+    pub(super) fn new(
+        dispatcher: &'h mut Dispatcher<'a, 's>,
+        session: &'h mut Session,
+        caller: &'h ClientInfo,
+        script: Script<'h>,
+    ) -> Self {
+        Self {
+            began: dispatcher.command_start,
+            dispatcher,
+            session,
+            caller,
+            script,
+            served: 0,
+            busy_after: None,
+            busy: false,
+        }
+    }
+
     /// Returns the row of the command to run.
     ///
     /// # Errors
@@ -299,6 +323,59 @@ impl ScriptCalls<'_, '_, '_> {
             }
         }
     }
+
+    /// Returns an error if the script must end. Serves other clients if the script is busy.
+    pub(super) fn interrupt(&mut self) -> Option<&'static str> {
+        let shared: &Shared = self.dispatcher.shared;
+        let after = *self.busy_after.get_or_insert_with(|| {
+            let ms = shared.settings().busy_reply_threshold_ms;
+            if ms == 0 {
+                u64::MAX
+            } else {
+                ms.saturating_mul(1_000_000)
+            }
+        });
+        let clock = self.dispatcher.clock;
+        let elapsed = clock.delta_as_nanos(self.began, clock.raw());
+        if elapsed > after {
+            if !std::mem::replace(&mut self.busy, true) {
+                log::warning!(
+                    shared.logger,
+                    "Slow script detected: still in execution after {} milliseconds. You can try killing the script using the {} KILL command. Script name is: {}.",
+                    elapsed / 1_000_000,
+                    if self.script.is_function {
+                        "FUNCTION"
+                    } else {
+                        "SCRIPT"
+                    },
+                    self.script.name
+                );
+                let about = BusyScript {
+                    function: self.script.is_function.then(|| self.script.name.to_owned()),
+                    command: self.script.args.iter().map(<[u8]>::to_vec).collect(),
+                    began_ms: self.dispatcher.turn.now.read_ms(),
+                };
+                shared
+                    .scripting
+                    .running
+                    .begin_busy(about, self.dispatcher.script.wrote);
+                shared.gate.set(Reason::Busy, true);
+            }
+            if elapsed >= self.served + SERVICE_NS
+                && let Some(background) = &mut self.dispatcher.background
+            {
+                background.serve_clients();
+                self.served = elapsed;
+            }
+            if shared.scripting.running.is_killed() {
+                return Some(KILLED);
+            }
+        }
+        // The server stops, and its last snapshot is complete, so the script's changes would be
+        // lost.
+        let stopping = shared.stopping.load(Ordering::Acquire);
+        stopping.then_some(KILLED)
+    }
 }
 
 impl Host for ScriptHost<'_, '_, '_> {
@@ -330,55 +407,7 @@ impl Host for ScriptHost<'_, '_, '_> {
     }
 
     fn interrupt(&mut self) -> Option<&'static str> {
-        let shared: &Shared = self.calls.dispatcher.shared;
-        let after = *self.busy_after.get_or_insert_with(|| {
-            let ms = shared.settings().busy_reply_threshold_ms;
-            if ms == 0 {
-                u64::MAX
-            } else {
-                ms.saturating_mul(1_000_000)
-            }
-        });
-        let clock = self.calls.dispatcher.clock;
-        let elapsed = clock.delta_as_nanos(self.began, clock.raw());
-        if elapsed > after {
-            if !std::mem::replace(&mut self.calls.busy, true) {
-                log::warning!(
-                    shared.logger,
-                    "Slow script detected: still in execution after {} milliseconds. You can try killing the script using the {} KILL command. Script name is: {}.",
-                    elapsed / 1_000_000,
-                    if self.is_function {
-                        "FUNCTION"
-                    } else {
-                        "SCRIPT"
-                    },
-                    self.call.name
-                );
-                let about = BusyScript {
-                    function: self.is_function.then(|| self.call.name.to_owned()),
-                    command: self.args.iter().map(<[u8]>::to_vec).collect(),
-                    began_ms: self.calls.dispatcher.turn.now.read_ms(),
-                };
-                shared
-                    .scripting
-                    .running
-                    .begin_busy(about, self.calls.dispatcher.script.wrote);
-                shared.gate.set(Reason::Busy, true);
-            }
-            if elapsed >= self.served + SERVICE_NS
-                && let Some(background) = &mut self.calls.dispatcher.background
-            {
-                background.serve_clients();
-                self.served = elapsed;
-            }
-            if shared.scripting.running.is_killed() {
-                return Some(KILLED);
-            }
-        }
-        // The server stops, and its last snapshot is complete, so the script's changes would be
-        // lost.
-        let stopping = shared.stopping.load(Ordering::Acquire);
-        stopping.then_some(KILLED)
+        self.calls.interrupt()
     }
 }
 

@@ -73,7 +73,7 @@ pub(crate) fn refusal(entry: &Entry) -> Option<Error> {
 
 /// Returns the error for RESTORE of another user's timer, whose command would run as that user.
 pub(crate) fn denial_of_payload(user: &User, entry: &Entry, args: Args) -> Option<Error> {
-    if !entry.row.flags.has(Flags::RESTORES) {
+    if !entry.row.flags.has(Flags::RESTORES) || user.is_internal() {
         return None;
     }
     let timer = timer_of(args.get(3)?)?;

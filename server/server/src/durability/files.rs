@@ -1,8 +1,8 @@
 //! The files of an append-only file on disk, and changes of them.
 //!
-//! After every step of a change, the manifest on disk names a complete set of files, of which only
-//! the single file of an older Redis version may still be at its old place. So a power cut at any
-//! time leaves a state that can be loaded.
+//! After every step of a change, the manifest on disk names a complete set of files. They are in
+//! one folder, but the single file of an older Redis version may still be at its old place. So a
+//! power cut at any time leaves a state that can be loaded.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! Requests from threads of the embedding program, such as [`crate::Server::advance`], and the end
 //! of the loop.
 //!
-//! A loop moves the clock for other threads, as for the command CLOCK ADVANCE. So only the loop's
-//! thread writes the loop's counters, and events go through the loop's own sink.
+//! A loop moves the clock for other threads, as for the command CLOCK ADVANCE. So only a thread
+//! that holds the loop's lock writes the loop's counters, and events go through the loop's sink.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -360,7 +360,8 @@ impl EventLoop {
         }
     }
 
-    /// Runs the work of Redis's cron: save points, the upkeep of replicas, and shutdowns that wait.
+    /// Runs the work of Redis's cron: save points, the periodic work for replicas (`upkeep`), and
+    /// shutdowns that wait.
     fn run_cron(&self, turn: &mut Turn) {
         persist::save_if_due(&self.shared, &self.settings, turn);
         if self.number == 0 {
@@ -428,6 +429,7 @@ impl EventLoop {
         }
         let mut budget = EXPIRY_BATCH;
         let mut began = None;
+        let mut patience = LOCK_PATIENCE;
         let several = shared.mailboxes.len() > 1;
         let number = self.number;
         let own = || (number..shared.store.shards()).step_by(shared.mailboxes.len());
@@ -447,11 +449,12 @@ impl EventLoop {
             }
             let began = *began.get_or_insert_with(|| self.stopwatch.raw());
             let done = loop {
-                if several && !turn.try_lock_one(shard, LOCK_PATIENCE) {
-                    // A busy script may hold the shard for long. Without a busy script, the next
-                    // turn tries again.
-                    self.more_due = !shared.scripting.running.is_busy();
-                    break 'shards;
+                if several && !turn.try_lock_one(shard, patience) {
+                    // A script may hold the shard for long, so the other shards come first. If the
+                    // script is not yet busy, the next turn tries this shard again.
+                    self.more_due |= !shared.scripting.running.is_busy();
+                    patience = Duration::ZERO;
+                    continue 'shards;
                 }
                 let done = turn.expire(shard, &mut budget);
                 if !turn.has_due_timers() {
@@ -463,7 +466,7 @@ impl EventLoop {
             };
             if !done {
                 self.next_shard = shard + 1;
-                self.more_due = !shared.scripting.running.is_busy();
+                self.more_due |= !shared.scripting.running.is_busy();
                 break;
             }
         }

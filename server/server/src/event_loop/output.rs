@@ -32,7 +32,7 @@ const SMALL_OUTPUT: usize = 4 << 10;
 const POLL_MAX: Duration = Duration::from_micros(50);
 /// First part of [`POLL_MAX`], in which the loop does not yield its processor.
 const SPIN: Duration = Duration::from_micros(3);
-/// Minimum of the polling time. The polling time halves each time the file's thread takes longer.
+/// Minimum of the polling time, which halves each time the output is not released within it.
 const POLL_MIN: Duration = Duration::from_micros(1);
 
 /// Time for which a loop with more input does not wake the file's thread.

@@ -80,7 +80,8 @@ impl<'s> LoopSink<'s> {
         }
     }
 
-    /// Records the time between a deadline and the expiry of its entry.
+    /// Records the time between a deadline and its effect: an entry expires, a job becomes due, or
+    /// a timer fires.
     fn record_lateness(&self, now: Now, deadline_ms: u64) {
         let late_us = now
             .micros()

@@ -84,8 +84,8 @@ impl EventLoop {
             .min()
     }
 
-    /// Returns the time until the next upkeep of replicas, or the next time limit of a conversation
-    /// with another server. Both follow the stopwatch.
+    /// Returns the time until the next periodic work for replicas, or until the next time limit of
+    /// a conversation with another server. Both follow the stopwatch.
     fn until_by_stopwatch(&self) -> Option<Duration> {
         let at_ms = self
             .shared

@@ -39,8 +39,8 @@ impl EventLoop {
         }
     }
 
-    /// Records that the peer has closed its end. Unread bytes from it may remain, but commands
-    /// after a command that waits never run.
+    /// Records that the peer has closed its end. Commands that it sent earlier still run, unless a
+    /// command waits: then the stream ends at once.
     pub(crate) fn hung_up(&mut self, slot: usize) {
         if let Some(connection) = self.connection(slot) {
             connection.hung_up = true;
@@ -117,7 +117,7 @@ impl EventLoop {
         if let Some(key) = connection.wait_timer.take() {
             self.timers.remove(key);
         }
-        // The change that served the command may already be in the replication stream.
+        // A command such as BLPOP has changed its key, so a later WAIT must cover this change.
         connection.session.has_written = true;
         let info = &connection.session.info;
         self.shared.clients.registry.set_waiting(info, false);
@@ -130,7 +130,7 @@ impl EventLoop {
     /// Runs the commands that clients have sent during their waits.
     pub(crate) fn resume_unblocked(&mut self, turn: &mut Turn) {
         for slot in std::mem::take(&mut self.resuming.unblocked) {
-            // A command that ran since then may wait.
+            // The connection may already wait in another command.
             if self.connection(slot).is_some_and(|c| c.waits()) {
                 continue;
             }

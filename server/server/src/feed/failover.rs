@@ -1,9 +1,10 @@
 //! FAILOVER: this server and one of its replicas exchange their roles. Without FORCE, no write is
 //! lost.
 //!
-//! Writes are paused until a replica has acknowledged the whole stream. Then this server becomes a
-//! replica of that replica. The PSYNC of this server announces the failover, and makes the other
-//! server a primary. Loop 0 takes each step, in its upkeep of replicas.
+//! FAILOVER pauses writes. When a replica has acknowledged the whole stream, loop 0 makes this
+//! server a replica of that replica, in its upkeep of replicas. The PSYNC of this server announces
+//! the failover, and makes the other server a primary. An accepted PSYNC ends the failover, and
+//! a refused one aborts it.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Full synchronization: a snapshot for replicas that cannot continue, encoded on a separate
-//! thread.
+//! Full synchronization: a snapshot for replicas that cannot continue from the backlog, encoded on
+//! a separate thread.
 //!
 //! All replicas that wait when the synchronization begins, and that want the same data, share one
 //! walk (a snapshot's way through the keyspace). It begins in a turn that holds every shard: the
@@ -10,8 +10,8 @@
 //!
 //! With `repl-diskless-sync`, and for replicas that want a part of the data only, a snapshot is
 //! streamed between `$EOF:<mark>` and the mark. All of these replicas must have the capability
-//! `eof`. Otherwise a temporary file gets the whole snapshot first, and the replicas get it after
-//! `$<length>`.
+//! `eof`. Otherwise the thread first writes the complete snapshot to a temporary file, and then
+//! sends the file after `$<length>`.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};

@@ -2,9 +2,10 @@
 //! timeouts.
 //!
 //! The upkeep runs in a turn of loop 0. It runs once a second while there are replicas or
-//! `min-replicas-to-write` is set. It also runs when a synchronization, a failover or the end of
-//! the backlog is due, and when another thread requests it ([`Shared::request_upkeep`]). The upkeep
-//! measures time with the stopwatch (the machine's monotonic clock), also with a virtual clock.
+//! `min-replicas-to-write` is set. It also runs when a synchronization or the time limit of a
+//! failover is due, when an unused backlog must be freed, and when another thread requests it
+//! ([`Shared::request_upkeep`]). The upkeep measures time with the stopwatch (the machine's
+//! monotonic clock), also with a virtual clock.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -42,7 +42,8 @@ impl Session {
     #[inline]
     pub(crate) fn applied(&mut self, bytes: &[u8]) {
         let in_transaction = self.multi.is_some();
-        // A command after which the link is closed was not applied.
+        // With `closing`, the command was refused or belongs to an earlier primary, and was not
+        // applied.
         if !self.closing
             && let Some(applied) = &mut self.upstream
         {
@@ -85,7 +86,8 @@ pub(crate) fn acknowledge(shared: &Shared, applied: &mut Applied, offset: u64, o
 }
 
 /// Prepares the keyspace and the replication history for the start of the stream. Returns false if
-/// a newer attempt to connect has replaced this one. Afterwards the turn holds every shard.
+/// the primary has changed since the attempt to connect began, or the server stops. Afterwards the
+/// turn holds every shard.
 pub(crate) fn begin(shared: &Shared, turn: &mut Turn, attachment: &mut Attachment) -> bool {
     turn.lock_all();
     if !shared

@@ -21,9 +21,8 @@ impl Shared {
                 self.logger,
                 "Before turning into a replica, using my own master parameters to synthesize a cached master: I may be able to synchronize with the new master with just a partial transfer."
             );
-            // If the effects of this turn cannot enter the stream, the data differs from the
-            // history, so the history ends. It also ends if a later command of the same transaction
-            // may change data.
+            // Within a transaction or script, the effects cannot enter the stream yet. If it has
+            // changed data, or may still do so, the data differs from the history, which ends here.
             if !turn.flush_effects() && (turn.has_effects() || turn.is_admitted()) {
                 self.replication.begin_history();
             }

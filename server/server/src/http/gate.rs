@@ -88,9 +88,11 @@ impl Visitor {
     /// Checks whether the visitor may read the metrics. A scraper on another machine may know the
     /// server by any name.
     pub(super) fn may_scrape(&self) -> Result<(), Refusal> {
-        match self.host_is_safe || !self.local || self.password == Some(true) {
-            true => Ok(()),
-            false => Err(Refusal::Host),
+        match self.password {
+            _ if self.host_is_safe || !self.local => Ok(()),
+            Some(true) => Ok(()),
+            Some(false) => Err(Refusal::WrongPassword),
+            None => Err(Refusal::Host),
         }
     }
 

@@ -19,7 +19,7 @@ use crate::http::link::Links;
 use crate::node::Shared;
 use crate::observe::figures::{self, Field, Figure, Figures};
 
-/// Upper bounds of the buckets of the lateness, in seconds.
+/// Upper bounds of the buckets of the lateness (the time from a deadline to the expiry), in s.
 const LATENESS_S: [f64; 21] = [
     1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
     1.0, 2.5, 5.0, 10.0, 60.0, 600.0,

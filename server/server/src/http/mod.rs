@@ -170,7 +170,7 @@ async fn serve(stream: TcpStream, peer: SocketAddr, site: Arc<Site>) {
         .max_buf_size(HEAD_MAX)
         .serve_connection(TokioIo::new(stream), respond);
     let mut connection = pin!(connection);
-    // An error means that the peer has disconnected or sends no HTTP.
+    // An error means that the peer has disconnected, is too slow, or sends no HTTP.
     if timeout(LIFETIME, connection.as_mut()).await.is_err() {
         connection.as_mut().graceful_shutdown();
         let _ = timeout(GRACE, connection).await;

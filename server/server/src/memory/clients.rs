@@ -34,8 +34,8 @@ impl Memory {
         sums.map(|sum| sum.0.load(Ordering::Relaxed)).sum()
     }
 
-    /// Calls `disconnect` with the largest clients, until the remaining clients have at most
-    /// `limit` bytes. O(clients · log clients).
+    /// Calls `disconnect` with the largest clients, except those with CLIENT NO-EVICT, until the
+    /// remaining clients have at most `limit` bytes. O(clients · log clients).
     #[cold]
     pub(crate) fn evict_clients(
         &self,

@@ -1,10 +1,11 @@
 //! Counters of the bytes that the program's allocator has handed out.
 //!
 //! Ground rules: the allocator calls [`add`] for each block, with the block's size rounded up as
-//! the allocator does. Each event loop owns a counter that only it writes, so counting costs one
-//! load and one store. All other threads share a few counters. One thread may free a block that
-//! another thread has allocated, so a single counter has no meaning; the sum of all counters is the
-//! number of bytes in use. A counter keeps its value when its thread ends.
+//! the allocator does. Each event loop owns a counter that only one thread writes at a time, so
+//! counting costs one load and one store. (A thread that runs the loop's work instead of the loop
+//! has the counter as `Borrowed`.) All other threads share a few counters. One thread may free a
+//! block that another thread has allocated, so a single counter has no meaning; the sum of all
+//! counters is the number of bytes in use. A counter keeps its value when its thread ends.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};

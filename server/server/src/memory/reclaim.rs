@@ -66,7 +66,7 @@ pub(crate) struct Worker {
     pub(crate) freed_objects: AtomicU64,
     /// A round is in progress.
     pub(crate) in_round: AtomicBool,
-    /// True if memory that loops have allocated may lie in huge pages after a round.
+    /// True if each round makes huge pages ([`HugePages::Merged`]).
     pub(crate) merges: AtomicBool,
     /// Resident bytes after the last round.
     pub(crate) resident: AtomicU64,

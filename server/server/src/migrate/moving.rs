@@ -127,8 +127,8 @@ impl Migration {
         self.waiter.as_ref()
     }
 
-    /// Sends the parcels, and deletes the keys that were accepted, without interruption. The shards
-    /// stay pinned meanwhile.
+    /// Sends the parcels, and deletes the keys that were accepted (not with COPY), without
+    /// interruption. The shards stay pinned meanwhile.
     pub(crate) fn run(mut self, turn: &mut Turn, clock: &ServerClock) -> Result<(), Error> {
         self.transfer.run(clock);
         if !self.copy {
@@ -142,9 +142,9 @@ impl Migration {
         self.result()
     }
 
-    /// Ends a transfer: deletes the keys that were moved, and packs again the keys that have
-    /// changed meanwhile. After [`TRIES`] transfers, sends these keys at once, with their shards
-    /// locked. With `is_replica` the server has become a replica and keeps the keys.
+    /// Ends a transfer. Without COPY, deletes the keys that were moved, and packs again the keys
+    /// that have changed meanwhile. After [`TRIES`] transfers, sends these keys at once, with their
+    /// shards locked. With `is_replica` the server has become a replica and keeps the keys.
     pub(crate) fn settle(self, turn: &mut Turn, clock: &ServerClock, is_replica: bool) -> Next {
         if self.copy {
             return Next::Done(self.result());

@@ -26,7 +26,7 @@ use punctual_store::lock_order::{OrderedMutex, Rank};
 pub(crate) enum Origin {
     /// PUBLISH, or an event of the keyspace.
     Published,
-    /// CLIENT TRACKING or MONITOR.
+    /// CLIENT TRACKING, MONITOR, or a command that waited and gets its reply.
     Observed,
 }
 

@@ -1,6 +1,6 @@
 //! The gate of admission: the reasons for which the server may refuse commands. A command reads all
-//! reasons as one atomic. The owner of a reason sets its bit when the reason begins, and clears the
-//! bit when it ends.
+//! reasons as one atomic. Each reason has an owner, the module that detects it. The owner sets the
+//! reason's bit when the reason begins, and clears the bit when it ends.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

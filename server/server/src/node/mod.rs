@@ -104,7 +104,7 @@ pub struct Shared {
     pub(crate) reclaim: Option<Reclaim>,
     /// Notification socket of systemd, if systemd supervises the server.
     pub(crate) systemd: Option<Systemd>,
-    /// State of the thread that drops large values.
+    /// State of the thread that drops large values and returns free memory to the system.
     pub(crate) worker: Worker,
     /// Memory and its limits.
     pub(crate) memory: Memory,

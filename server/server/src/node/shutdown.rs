@@ -1,4 +1,4 @@
-//! State of a shutdown that waits for replicas.
+//! State of a shutdown that waits for replicas, or for the end of DEBUG PAUSE-CRON.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use punctual_store::keyspace::waiters::Waiter;
 
 use crate::config::ShutdownOptions;
 
-/// State of a shutdown that waits for replicas.
+/// State of a shutdown that waits for replicas, or for the end of DEBUG PAUSE-CRON.
 #[derive(Debug, Default)]
 pub(crate) struct Shutdown {
     pending: Mutex<Option<Pending>>,

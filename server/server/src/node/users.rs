@@ -104,7 +104,7 @@ impl Shared {
         }
     }
 
-    /// Ends the wait of a client if its user no longer permits the waiting command.
+    /// Ends a client's wait for keys if its user no longer permits the waiting command.
     pub(crate) fn end_denied_wait(&self, client: &ClientInfo, loop_number: usize, user: &User) {
         let waiter = client.waiter.lock().clone();
         let Some(waiter) = waiter.filter(|waiter| waiter.has_keys()) else {

@@ -11,8 +11,8 @@ pub struct ErrorCounts(Mutex<BTreeMap<String, u64>>);
 impl ErrorCounts {
     /// Counts an error.
     pub fn count(&self, error: &punctual_store::Error) {
-        /// Maximum number of codes. Clients could create any number of codes, for example with
-        /// DEBUG ERROR.
+        /// Maximum number of codes; further codes count as `OTHERS`. Clients could create any
+        /// number of codes, for example with DEBUG ERROR.
         const CODES_MAX: usize = 128;
         const OTHERS: &str = "ERRORSTATS_OVERFLOW";
         let is_name = |code: &str| {

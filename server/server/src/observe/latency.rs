@@ -93,7 +93,8 @@ pub struct Summary {
     pub min_ms: u64,
     /// Maximum duration in ms.
     pub max_ms: u64,
-    /// Mean time between two samples, in seconds.
+    /// Time from the first to the last sample in seconds, at least 1, divided by the number of
+    /// samples.
     pub period_s: f64,
 }
 
@@ -150,10 +151,8 @@ impl Series {
         text.extend(std::iter::repeat_n(' ', self.samples.len()));
         text.push('\n');
         for line in 0..ages.iter().map(String::len).max().unwrap_or(0) {
-            text.extend(
-                ages.iter()
-                    .map(|age| age[line..].chars().next().unwrap_or(' ')),
-            );
+            let letter = |age: &String| age.as_bytes().get(line).map_or(' ', |&b| b.into());
+            text.extend(ages.iter().map(letter));
             text.push('\n');
         }
         text
@@ -222,6 +221,11 @@ mod tests {
             " \n \n \n_\n \n1\ns\n",
             "as Redis draws it"
         );
+        // Ages of different lengths: a hundred days and a second.
+        series.samples[0].at_s = 0;
+        series.samples[2].at_s = 8_640_004;
+        let plot = series.plot(at(8_640_005));
+        assert!(plot.ends_with("   \n191\n09s\n0d \nd  \n"), "{plot}");
         // Extreme numbers must not panic.
         let wild = Series {
             samples: [

@@ -26,7 +26,7 @@ pub(crate) fn redacted<'a>(
 }
 
 /// Returns the positions of the secrets of a command in ascending order. If an argument begins an
-/// inner command, the innermost command's secrets count. O(arguments).
+/// inner command, returns only the secrets of the innermost command. O(arguments).
 fn secrets(names: &CommandNames, entry: &Entry, args: Args) -> Vec<usize> {
     let (mut entry, mut begin) = (entry, 0);
     while let Some((inner, at)) = inner_command(names, entry, args.skip(begin)) {

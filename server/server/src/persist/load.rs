@@ -1,4 +1,4 @@
-//! Loading of snapshots: at startup, for DEBUG RELOAD, and as the base of an append-only file.
+//! Loading of snapshots: at startup, by DEBUG RELOAD, of an append-only file, and from a primary.
 //!
 //! At startup, the event loops reply LOADING meanwhile. A damaged file is refused and not changed.
 
@@ -456,7 +456,7 @@ fn read_records<'s, S: Source<Error = io::Error>>(
     let total = loading.total_bytes.load(Ordering::Relaxed);
     let databases = turn.store.databases();
     let mut batch = RestoreBatch::default();
-    // Each loop loads the libraries again when it first calls one of their functions.
+    // This only checks the libraries: each loop loads them when it first calls their functions.
     let mut loaded_here = loaded::Loaded::new(
         shared.world,
         shared.scripting.cache.random.clone(),

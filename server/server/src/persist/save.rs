@@ -319,8 +319,8 @@ pub(super) fn write_empty(shared: &Shared, turn: &mut Turn) -> Result<(), SaveEr
 }
 
 /// Prepares a shutdown: aborts a running save or full synchronization. Then saves a snapshot if
-/// `must_save` is true, or if it is `None` and there are save points. Releases the turn's locks
-/// first.
+/// `must_save` is true, or if it is `None` and there are save points, but not during a load.
+/// Releases the turn's locks first.
 ///
 /// # Errors
 /// The save has failed; the server should keep running.

@@ -1,8 +1,8 @@
 //! Save points: `save 3600 1 300 100 60 10000`.
 //!
 //! The server does not poll. Each turn of an event loop calls [`save_if_due`], so a save point that
-//! depends on changes is noticed at once. If enough keys have changed and only time is missing, the
-//! loops wake up at [`next_check_ms`].
+//! depends on changes is noticed at once. If a save point has enough changes and only its time has
+//! not passed, the loops wake up at [`next_check_ms`].
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

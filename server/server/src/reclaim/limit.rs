@@ -34,7 +34,7 @@ const RECORD: u64 = punctual_store::keyspace::records::RECORD_BYTES as u64;
 /// Number of evictions between two readings of the clock. After about four times as many, the step
 /// sums the counters of all loops again.
 const EVICTIONS_PER_CHECK: u64 = 16;
-/// Maximum number of pages that one step frees by moving records.
+/// Maximum number of pages that a step frees by moving records between two readings of the clock.
 const PAGES_PER_STEP: usize = 4;
 
 pub(crate) const OUT_OF_MEMORY: Error =

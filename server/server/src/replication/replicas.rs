@@ -50,7 +50,8 @@ impl FullSync {
 /// The backlog and the list of replicas.
 #[derive(Debug, Default)]
 pub(crate) struct Stream {
-    /// `None` before the first replica, and after a long time without replicas.
+    /// `None` before the first replica (unless a loaded snapshot names its position in a history),
+    /// and after `repl-backlog-ttl` without replicas.
     pub(crate) backlog: Option<Backlog>,
     /// Attached replicas, in the order of their requests.
     pub(crate) replicas: Vec<Arc<Replica>>,

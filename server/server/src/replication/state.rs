@@ -7,8 +7,8 @@
 //! synchronization.
 //!
 //! Ground rules:
-//! - The backlog's append advances the **offset** under the lock of the stream. Apart from that,
-//!   only [`Replication::adopt`] sets the offset.
+//! - `Shared::append_to_stream` advances the **offset** under the lock of the stream. Apart from
+//!   that, only [`Replication::adopt`] sets the offset.
 //! - **Role and ids** change in a turn that holds every shard. So no effect is appended meanwhile,
 //!   and a client's write belongs to one history. Servers without a history to keep are exceptions:
 //!   at their start, and in [`Replication::begin_history`].
@@ -158,8 +158,8 @@ impl Replication {
         self.offset.load(Ordering::Acquire)
     }
 
-    /// Advances the offset by `bytes` and returns the new offset. Only the backlog's append calls
-    /// this.
+    /// Advances the offset by `bytes` and returns the new offset. Only `Shared::append_to_stream`
+    /// calls this.
     #[inline]
     pub(crate) fn advance(&self, bytes: usize) -> u64 {
         self.offset.fetch_add(bytes as u64, Ordering::AcqRel) + bytes as u64

@@ -18,6 +18,9 @@ pub(crate) type Handler = dyn Fn(&mut Invocation<'_>) -> Value + Send + Sync;
 pub(crate) trait Calls {
     /// Runs a command as part of the handler's command. Returns its reply.
     fn call(&mut self, args: &[&[u8]]) -> Value;
+
+    /// Returns an error if the handler's command must end; see [`Invocation::interrupted`].
+    fn interrupted(&mut self) -> Option<Value>;
 }
 
 /// A running command of the embedding program.
@@ -55,10 +58,20 @@ impl<'i> Invocation<'i> {
         let args: Vec<&[u8]> = args.iter().map(AsRef::as_ref).collect();
         self.calls.call(&args)
     }
+
+    /// Returns the error to reply if the command must end: by SCRIPT KILL, or because the server
+    /// stops. A handler that takes longer than a few milliseconds should call this every few
+    /// milliseconds: after `busy-reply-threshold` the event loop serves its other clients within
+    /// this call. They get the error BUSY, as during a slow script.
+    pub fn interrupted(&mut self) -> Option<Value> {
+        self.calls.interrupted()
+    }
 }
 
 thread_local! {
     static RUNS: Cell<bool> = const { Cell::new(false) };
+    /// The thread has taken a request that has no reply yet; see [`crate::script::requests`].
+    static RUNS_REQUEST: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Marks the current thread as running a handler until this value is dropped.
@@ -69,10 +82,15 @@ impl InHandler {
         Self(RUNS.replace(true))
     }
 
+    /// Sets whether the current thread has a request without a reply.
+    pub(crate) fn set_request(has_one: bool) {
+        RUNS_REQUEST.set(has_one);
+    }
+
     /// Returns true if the current thread runs a handler, and so must not wait for an event loop.
     #[inline]
     pub(crate) fn is_current() -> bool {
-        RUNS.get()
+        RUNS.get() || RUNS_REQUEST.get()
     }
 }
 

@@ -17,6 +17,7 @@
 pub(crate) mod cache;
 pub(crate) mod functions;
 pub(crate) mod handler;
+pub(crate) mod requests;
 pub(crate) mod running;
 pub(crate) mod shebang;
 

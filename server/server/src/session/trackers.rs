@@ -370,7 +370,7 @@ impl Tracker {
     /// client itself is notified of that.
     fn route<O>(&self, destinations: &Destinations<'_, O>) -> Option<Subscriber> {
         if self.redirect == 0 {
-            // With RESP2, a client receives messages only if it has subscriptions.
+            // As in Redis, a client with RESP2 receives invalidations only by REDIRECT.
             return self.client.resp3.then_some(self.client);
         }
         if let Some(to) = destinations.clients.get(self.redirect) {

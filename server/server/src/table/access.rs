@@ -37,7 +37,7 @@ impl Need {
 /// Permissions that a command needs for its keys.
 #[derive(Clone, Debug)]
 pub(crate) enum Needs {
-    /// The command has no keys.
+    /// The command has no keys, or its keys are shard channels.
     None,
     /// All keys need the same permission.
     Same(Need),

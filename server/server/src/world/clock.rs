@@ -37,6 +37,9 @@ pub enum MoveError {
         "timers create timers that are due at once; the clock stops at their instant until they are deleted"
     )]
     Endless,
+    /// A handler of an own command has moved the clock of the server, which waits for the handler.
+    #[error("the handler of a command cannot move the clock")]
+    InHandler,
     /// The server has stopped.
     #[error("the server has stopped")]
     Stopped,

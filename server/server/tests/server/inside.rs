@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::wire::{Open as _, Wire, eventually};
-use punctual_server::{MoveError, Server};
+use punctual_server::{MoveError, Server, Value};
 
 fn start(threads: usize) -> Server {
     Server::builder()
@@ -170,4 +170,19 @@ fn the_logfile_option_writes_a_log_file() {
         text.contains(" * Ready to accept connections tcp\n"),
         "{text}"
     );
+}
+
+#[test]
+fn timers_of_a_client_in_the_process_run_as_the_default_user() {
+    let server = start(1);
+    let timer = ["TIMER", "SET", "t", "IN", "50", "DO", "SET", "k", "v"];
+    server.call(&timer).unwrap();
+    let dump = server.call(&["DUMP", "t"]).unwrap();
+    let restore = [b"RESTORE", &b"copy"[..], b"0", dump.as_bytes().unwrap()];
+    assert_eq!(
+        server.call(&restore).unwrap(),
+        Value::Simple(b"OK".to_vec())
+    );
+    server.advance(Duration::from_millis(50)).unwrap();
+    assert_eq!(server.call(&["GET", "k"]).unwrap(), Value::bulk("v"));
 }

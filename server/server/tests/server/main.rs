@@ -61,6 +61,7 @@ mod migrate;
 mod migrating;
 mod notify;
 mod own_commands;
+mod own_requests;
 mod page;
 mod pause;
 mod persistence;

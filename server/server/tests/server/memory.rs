@@ -43,7 +43,7 @@ fn purged_mib(server: &Process, wire: &mut Wire) -> f64 {
     /// Far above an empty server, and far below a full server.
     const EMPTY_MIB: f64 = 40.0;
     eventually(|| info(wire, "lazyfree_pending_objects") == 0);
-    // MEMORY PURGE returns before that thread has purged.
+    // MEMORY PURGE replies before the other threads have returned their free pages.
     eventually(|| {
         wire.expect(&["MEMORY PURGE"], "+OK|");
         server.resident_mib() < EMPTY_MIB

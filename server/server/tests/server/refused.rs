@@ -1,4 +1,5 @@
-//! Errors repeat arguments byte for byte, and connections that send HTTP requests are closed.
+//! Errors repeat arguments as Redis does (bytes that are not UTF-8 unchanged, nothing after a NUL,
+//! line ends as spaces), and connections that send HTTP requests are closed.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -16,7 +17,7 @@ fn replies_to(server: &Server, bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn errors_repeat_arguments_byte_for_byte() {
+fn errors_repeat_arguments_as_redis_does() {
     let server = Server::builder().port(0).spawn().unwrap();
     for (sent, answer) in [
         (

@@ -35,6 +35,38 @@ fn expect_killed(runner: &mut Wire) {
     assert!(text.starts_with(KILLED), "{text}");
 }
 
+/// The script holds up to sixteen of 64 shards, about half of them of the other loop. The keys of
+/// that loop's other shards expire in time. The clock is real, because a virtual one does not move
+/// during a script.
+#[test]
+fn keys_of_free_shards_expire_while_a_script_does_not_end() {
+    let server = Server::builder()
+        .port(0)
+        .option("threads", "2")
+        .option("shards", "64")
+        .option("notify-keyspace-events", "Ex")
+        .spawn()
+        .unwrap();
+    let [mut c, mut listener, mut runner] = [(); 3].map(|()| Wire::open(&server));
+    for n in 0..2_000 {
+        c.expect(&[&format!("SET key:{n} {n} PX 1000")], "+OK|");
+    }
+    c.expect(&["CONFIG SET busy-reply-threshold 1"], "+OK|");
+    let channel = "__keyevent@0__:expired";
+    listener.send(&[&format!("SUBSCRIBE {channel}")]);
+    listener.receive(&format!("*3|$9|subscribe|${}|{channel}|:1|", channel.len()));
+    let keys: Vec<String> = (0..16).map(|n| format!("key:{n}")).collect();
+    let script = "redis.call('mget', unpack(KEYS)) while true do end";
+    runner.send(&[&format!("EVAL \"{script}\" 16 {}", keys.join(" "))]);
+    eventually(|| c.text("PING") == BUSY);
+    // About 24 of 64 shards are of the other loop and free.
+    for _ in 0..500 {
+        listener.value();
+    }
+    c.expect(&["SCRIPT KILL"], "+OK|");
+    expect_killed(&mut runner);
+}
+
 #[test]
 fn all_clients_are_served_while_a_script_does_not_end() {
     for threads in ["1", "4"] {

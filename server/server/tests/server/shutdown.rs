@@ -67,7 +67,7 @@ fn writes_wait_and_the_shutdown_can_be_aborted() {
 fn the_shutdown_ends_when_the_replica_is_in_sync() {
     let (server, replica) = start(2);
     let mut client = wait(&server, &replica);
-    // As in Redis, a second SHUTDOWN waits for the same end.
+    // As in Redis, a second SHUTDOWN waits for the end of the first, even with NOW.
     let mut second = Wire::open(&server);
     second.send(&["SHUTDOWN NOW"]);
     second.expect_silence();

@@ -1,4 +1,4 @@
-//! Client-side caches under load: no cache keeps a stale value. The modes and errors are
+//! Client-side caches under load: no cache keeps a stale value. The modes and errors match
 //! redis-server's.
 
 use std::collections::HashMap;

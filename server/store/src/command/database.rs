@@ -92,8 +92,8 @@ fn dbsize(cx: &mut Cx, _: Args, reply: &mut Reply) -> Result<(), Error> {
     Ok(())
 }
 
-/// Checks the option SYNC or ASYNC, which has no effect: the owner of the turn frees the memory
-/// later.
+/// Checks the option SYNC or ASYNC, which has no effect: in both cases the memory is freed after
+/// the turn.
 fn flush_option(args: Args) -> Result<(), Error> {
     match args.get(1) {
         None => Ok(()),

@@ -36,7 +36,7 @@ canceled: Exception = RuntimeError("context canceled")
 deadlineExceeded: Exception = TimeoutError("deadline exceeded")  # noqa: N816 - pygolang's name
 """`Context.err()` of a context whose deadline has passed."""
 
-# Guards `_err`, `_children` and `_timer` of all contexts. No thread blocks while it holds this lock.
+# Guards `_err`, `_children` and `_timer` of all contexts. No thread blocks while it holds it.
 _tree = Mutex()
 
 

@@ -1,7 +1,8 @@
 //! `Punctual::Server::Client`: commands in the process, without a socket.
 //!
 //! A call releases the interpreter's lock while the server runs the command, because the command
-//! may wait. A signal, or `Thread#kill`, ends the wait and disconnects the client.
+//! may wait. A signal, or `Thread#kill`, ends the wait and disconnects the client. Each thread has
+//! a flag for this, which the client reads: `Server#call` uses a client for any thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,22 +18,48 @@ use punctual_server::{CallError, Value as Reply};
 
 use crate::{fork, gvl};
 
+thread_local! {
+    /// Ruby interrupts this thread.
+    static INTERRUPTED: Arc<AtomicBool> = Arc::default();
+}
+
+/// Lets an interrupt of the calling thread end a wait of the client.
+pub(crate) fn interruptible(mut client: punctual_server::Client) -> punctual_server::Client {
+    client.set_interrupt(|| INTERRUPTED.with(|flag| flag.load(Ordering::Relaxed)));
+    client
+}
+
+/// Runs `act`, which uses an [`interruptible`] client, without the interpreter's lock.
+pub(crate) fn run<R>(ruby: &Ruby, act: impl FnOnce() -> Result<R, CallError>) -> Result<R, Error> {
+    let flag = INTERRUPTED.with(Arc::clone);
+    flag.store(false, Ordering::Relaxed);
+    let interrupt = || flag.store(true, Ordering::Relaxed);
+    let mut act = Some(act);
+    let result = loop {
+        match gvl::release(ruby, || act.take().map(|act| act()), &interrupt) {
+            Some(Some(result)) => break result,
+            // The thread was interrupted before the call.
+            _ => ruby.thread_check_ints()?,
+        }
+    };
+    if matches!(result, Err(CallError::Interrupted)) {
+        // Runs handlers of signals, and raises the exception of a kill or a timeout.
+        ruby.thread_check_ints()?;
+    }
+    result.map_err(|error| call_error(ruby, &error))
+}
+
 /// A client in the process of its server.
 #[magnus::wrap(class = "Punctual::Server::Client")]
 pub(crate) struct Client {
     client: Mutex<punctual_server::Client>,
-    interrupted: Arc<AtomicBool>,
     forks: u32,
 }
 
 impl Client {
-    pub(crate) fn new(mut client: punctual_server::Client) -> Self {
-        let interrupted = Arc::new(AtomicBool::new(false));
-        let flag = Arc::clone(&interrupted);
-        client.set_interrupt(move || flag.load(Ordering::Relaxed));
+    pub(crate) fn new(client: punctual_server::Client) -> Self {
         Self {
-            client: Mutex::new(client),
-            interrupted,
+            client: Mutex::new(interruptible(client)),
             forks: fork::count(),
         }
     }
@@ -45,33 +72,20 @@ impl Client {
     ) -> Result<R, Error> {
         if self.forks != fork::count() {
             let text = "this client belongs to the process that this one was forked from";
-            return Err(Error::new(ruby.exception_runtime_error(), text));
+            return Err(exception(ruby.exception_runtime_error(), text));
         }
-        self.interrupted.store(false, Ordering::Relaxed);
-        let interrupt = || self.interrupted.store(true, Ordering::Relaxed);
-        let result = gvl::release(ruby, || act(&mut self.client.lock()), &interrupt);
-        // `None`: the thread was interrupted before the call.
-        let result = result.unwrap_or(Err(CallError::Interrupted));
-        if matches!(result, Err(CallError::Interrupted)) {
-            // Runs handlers of signals, and raises the exception of a kill or a timeout.
-            ruby.thread_check_ints()?;
-        }
-        result.map_err(|error| call_error(ruby, &error))
+        run(ruby, || act(&mut self.client.lock()))
     }
 
     fn call(ruby: &Ruby, rb_self: &Self, args: RArray) -> Result<Value, Error> {
         let words = words(ruby, args)?;
-        let reply = rb_self.run(ruby, |client| client.call(&words))?;
-        match reply {
-            Reply::Error(text) | Reply::BulkError(text) => Err(command_error(ruby, &text)?),
-            reply => object(ruby, reply),
-        }
+        reply(ruby, rb_self.run(ruby, |client| client.call(&words))?)
     }
 
     fn message(ruby: &Ruby, rb_self: &Self, timeout: Option<f64>) -> Result<Value, Error> {
         let wait = timeout.map(Duration::try_from_secs_f64).transpose();
         let wait =
-            wait.map_err(|error| Error::new(ruby.exception_arg_error(), error.to_string()))?;
+            wait.map_err(|error| exception(ruby.exception_arg_error(), error.to_string()))?;
         match rb_self.run(ruby, |client| client.message(wait))? {
             Some(message) => object(ruby, message),
             None => Ok(ruby.qnil().as_value()),
@@ -88,8 +102,17 @@ impl Client {
     }
 }
 
+/// Returns the Ruby object of a call's reply; an error reply becomes the error of a raised
+/// exception.
+pub(crate) fn reply(ruby: &Ruby, reply: Reply) -> Result<Value, Error> {
+    match reply {
+        Reply::Error(text) | Reply::BulkError(text) => Err(command_error(ruby, &text)?),
+        reply => object(ruby, reply),
+    }
+}
+
 /// Returns the bytes of a command's arguments.
-fn words(ruby: &Ruby, args: RArray) -> Result<Vec<Vec<u8>>, Error> {
+pub(crate) fn words(ruby: &Ruby, args: RArray) -> Result<Vec<Vec<u8>>, Error> {
     let mut words = Vec::with_capacity(args.len());
     for arg in args.into_iter() {
         let accepted = RString::from_value(arg).is_some()
@@ -101,7 +124,7 @@ fn words(ruby: &Ruby, args: RArray) -> Result<Vec<Vec<u8>>, Error> {
                 "an argument must be a String, Symbol, Integer or Float, not {}",
                 arg.class()
             );
-            return Err(Error::new(ruby.exception_type_error(), text));
+            return Err(exception(ruby.exception_type_error(), text));
         }
         words.push(arg.to_r_string()?.to_bytes().to_vec());
     }
@@ -147,7 +170,18 @@ fn array(ruby: &Ruby, items: Vec<Reply>) -> Result<RArray, Error> {
     Ok(array)
 }
 
-fn error_class(ruby: &Ruby) -> Result<ExceptionClass, Error> {
+/// Returns the error for a new exception.
+///
+/// If the thread is to be killed, the creation of the exception fails, which is the returned error.
+/// `magnus::Error::new` would create the exception when it is raised, and end the process.
+pub(crate) fn exception(class: ExceptionClass, text: impl AsRef<str>) -> Error {
+    match class.new_instance((text.as_ref(),)) {
+        Ok(exception) => exception.into(),
+        Err(error) => error,
+    }
+}
+
+pub(crate) fn error_class(ruby: &Ruby) -> Result<ExceptionClass, Error> {
     let punctual: RModule = ruby.class_object().const_get("Punctual")?;
     let server: magnus::RClass = punctual.const_get("Server")?;
     server.const_get("CommandError")
@@ -155,15 +189,23 @@ fn error_class(ruby: &Ruby) -> Result<ExceptionClass, Error> {
 
 fn command_error(ruby: &Ruby, text: &[u8]) -> Result<Error, Error> {
     let text = String::from_utf8_lossy(text).into_owned();
-    Ok(Error::new(error_class(ruby)?, text))
+    Ok(exception(error_class(ruby)?, text))
 }
 
 pub(crate) fn call_error(ruby: &Ruby, error: &CallError) -> Error {
+    if let CallError::InHandler = error {
+        return in_command(ruby);
+    }
     let class = match error {
         CallError::Empty | CallError::Unsupported(_) => ruby.exception_arg_error(),
         _ => ruby.exception_runtime_error(),
     };
-    Error::new(class, error.to_string())
+    exception(class, error.to_string())
+}
+
+pub(crate) fn in_command(ruby: &Ruby) -> Error {
+    let text = "the server waits for this block, which runs a command: call the server by the block's first argument";
+    exception(ruby.exception_runtime_error(), text)
 }
 
 pub(crate) fn define(ruby: &Ruby, server: magnus::RClass) -> Result<(), Error> {

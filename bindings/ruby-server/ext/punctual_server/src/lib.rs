@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 mod call;
+mod commands;
 #[path = "../../../../ruby/ext/punctual/src/fork.rs"]
 mod fork;
 #[path = "../../../../ruby/ext/punctual/src/gvl.rs"]
@@ -20,5 +21,6 @@ fn init(ruby: &Ruby) -> Result<(), Error> {
     server::define(ruby, punctual)?;
     let server = punctual.define_class("Server", ruby.class_object())?;
     call::define(ruby, server)?;
+    commands::define(ruby, punctual, server)?;
     punctual.const_set("NATIVE_SERVER_VERSION", env!("CARGO_PKG_VERSION"))
 }

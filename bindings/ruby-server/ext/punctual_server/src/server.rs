@@ -1,7 +1,9 @@
 //! `Punctual::NativeServer`: the server inside the process, for `lib/punctual/server.rb`.
 //!
 //! The server's threads never use Ruby. A method that waits for them releases the interpreter's
-//! lock first, and only then locks `state`. A fork of the process has the memory of a server but
+//! lock first, and only then locks `state`. Only a start and a stop lock it to write, and readers
+//! pass waiting writers: the clock may move, and so hold the lock, while an own command runs that
+//! reads the state. A fork of the process has the memory of a server but
 //! not its threads, so methods check the process first.
 
 use std::io;
@@ -12,13 +14,17 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use magnus::value::ReprValue;
 use magnus::{
-    Class, Error, Exception, Module, Object, RModule, Ruby, TryConvert, function, method,
+    Class, Error, Exception, Module, Object, RArray, RModule, Ruby, TryConvert, Value, function,
+    method,
 };
-use parking_lot::Mutex;
+use parking_lot::RwLock;
 use punctual_server::config::{ClockKind, ConfigError};
-use punctual_server::{Builder, CallError, MoveError, Server, StartError};
+use punctual_server::{
+    Builder, CallError, Declaration, IdleClients, MoveError, Requests, Server, StartError,
+};
 
-use crate::call::{Client, call_error};
+use crate::call::{self, Client, call_error, exception, in_command, interruptible};
+use crate::commands::{CommandRequests, parameters};
 use crate::{fork, gvl};
 
 /// Value of [`NativeServer::forks`] before the first start.
@@ -33,20 +39,40 @@ struct NativeServer {
     /// Number of forks in the history of the process that started the server, or [`NEVER`]. It is
     /// outside of `state`: in a fork, the lock may be held by a thread that the fork does not have.
     forks: AtomicU32,
-    state: ManuallyDrop<Mutex<State>>,
+    state: ManuallyDrop<RwLock<State>>,
+    /// Clients of `call`.
+    idle_clients: ManuallyDrop<IdleClients>,
 }
 
 struct State {
     server: Option<Server>,
+    commands: Vec<Declaration>,
+    /// The queue of the running server's own commands.
+    requests: Option<Requests>,
     /// Host for clients to connect to.
     host: String,
     /// 0 without TCP, or if the server picks any free port at the start.
     port: u16,
 }
 
+impl State {
+    fn is_running(&self) -> bool {
+        self.server.as_ref().is_some_and(Server::is_running)
+    }
+
+    /// Stops the server, if it runs, and then ends the queue of its commands.
+    fn end(&mut self) {
+        drop(self.server.take());
+        if let Some(requests) = self.requests.take() {
+            requests.close();
+        }
+    }
+}
+
 /// The reason why a call of the server failed.
 enum Failure {
     NotRunning,
+    Running,
     Move(MoveError),
     Start(StartError),
     Call(CallError),
@@ -74,8 +100,11 @@ impl NativeServer {
             is_virtual: settings.clock == ClockKind::Virtual,
             builder,
             forks: AtomicU32::new(NEVER),
-            state: ManuallyDrop::new(Mutex::new(State {
+            idle_clients: ManuallyDrop::default(),
+            state: ManuallyDrop::new(RwLock::new(State {
                 server: None,
+                commands: Vec::new(),
+                requests: None,
                 host,
                 port: port.unwrap_or(0),
             })),
@@ -101,19 +130,22 @@ impl NativeServer {
     }
 
     fn is_running(ruby: &Ruby, rb_self: &Self) -> bool {
-        !rb_self.is_inherited()
-            && rb_self.locked(ruby, |state| {
-                state.server.as_ref().is_some_and(Server::is_running)
-            })
+        !rb_self.is_inherited() && rb_self.locked(ruby, State::is_running)
     }
 
-    fn locked<R>(&self, ruby: &Ruby, f: impl FnOnce(&mut State) -> R) -> R {
-        release_briefly(ruby, || f(&mut self.state.lock()))
+    /// Calls `f` with the state, without the interpreter's lock.
+    fn locked<R>(&self, ruby: &Ruby, f: impl FnOnce(&State) -> R) -> R {
+        release_briefly(ruby, || f(&self.state.read_recursive()))
+    }
+
+    /// Calls `f` with the state, which `f` may change, without the interpreter's lock.
+    fn changed<R>(&self, ruby: &Ruby, f: impl FnOnce(&mut State) -> R) -> R {
+        release_briefly(ruby, || f(&mut self.state.write()))
     }
 
     fn check_own(&self, ruby: &Ruby) -> Result<(), Error> {
         if self.is_inherited() {
-            return Err(Error::new(
+            return Err(exception(
                 ruby.exception_runtime_error(),
                 "this server belongs to the process that this one was forked from: clients here may connect to the server, \
                  but only that process can start, stop or query it; create another Punctual::Server here",
@@ -122,18 +154,71 @@ impl NativeServer {
         Ok(())
     }
 
-    fn start(ruby: &Ruby, rb_self: &Self) -> Result<bool, Error> {
+    /// Adds an own command. Its number is the number of earlier ones. `texts` has the name, the
+    /// summary and the complexity.
+    fn declare(
+        ruby: &Ruby,
+        rb_self: &Self,
+        texts: (String, String, String),
+        taken: Vec<(String, String)>,
+        flags: Vec<String>,
+        keys: Option<(usize, i32, usize)>,
+        categories: Vec<String>,
+    ) -> Result<(), Error> {
         rb_self.check_own(ruby)?;
-        let started = rb_self.locked(ruby, |state| -> Result<bool, Failure> {
-            if state.server.as_ref().is_some_and(Server::is_running) {
+        let (name, summary, complexity) = texts;
+        let declaration = Declaration {
+            name,
+            parameters: parameters(taken),
+            flags,
+            keys,
+            categories,
+            summary,
+            complexity,
+        };
+        if let Err(error) = declaration.row() {
+            return Err(exception(ruby.exception_arg_error(), error.to_string()));
+        }
+        let name = declaration.name.clone();
+        let declared = rb_self.changed(ruby, |state| {
+            if state.is_running() {
+                return Err(Failure::Running);
+            }
+            if state.commands.iter().any(|other| other.name == name) {
+                return Err(Failure::Start(StartError::CommandName(name)));
+            }
+            state.commands.push(declaration);
+            Ok(())
+        });
+        declared.map_err(|failure| failure.into_error(ruby))
+    }
+
+    /// Starts the server unless it runs. Returns false if it was running. Calls of own commands go
+    /// to `requests` until the server stops.
+    fn start(
+        ruby: &Ruby,
+        rb_self: &Self,
+        requests: Option<&CommandRequests>,
+    ) -> Result<bool, Error> {
+        rb_self.check_own(ruby)?;
+        let requests = requests.map(|requests| requests.requests.clone());
+        let started = rb_self.changed(ruby, |state| -> Result<bool, Failure> {
+            if state.is_running() {
                 return Ok(false);
             }
             // A client may have shut the server down: its threads end before the port is used
             // again.
-            drop(state.server.take());
+            state.end();
             let mut builder = rb_self.builder.clone();
             if state.port != 0 {
                 builder = builder.port(state.port);
+            }
+            if let Some(requests) = &requests {
+                for (number, declaration) in state.commands.iter().enumerate() {
+                    builder = builder
+                        .requested_command(declaration.clone(), requests, number)
+                        .expect("`declare` has checked the declaration");
+                }
             }
             let server = builder.spawn().map_err(Failure::Start)?;
             if let Some(addr) = server.addr() {
@@ -142,6 +227,7 @@ impl NativeServer {
             }
             rb_self.forks.store(fork::count(), Ordering::Release);
             state.server = Some(server);
+            state.requests = requests;
             Ok(true)
         });
         started.map_err(|failure| failure.into_error(ruby))
@@ -150,7 +236,13 @@ impl NativeServer {
     /// Stops the server. Does nothing if it does not run, or if it belongs to another process.
     fn stop(ruby: &Ruby, rb_self: &Self) {
         if !rb_self.is_inherited() {
-            rb_self.locked(ruby, |state| drop(state.server.take()));
+            // Ends calls that hold the lock, and own commands that they wait for.
+            rb_self.locked(ruby, |state| {
+                if let Some(server) = &state.server {
+                    server.shared().stop();
+                }
+            });
+            rb_self.changed(ruby, State::end);
             rb_self.forks.store(NEVER, Ordering::Release);
         }
     }
@@ -180,6 +272,17 @@ impl NativeServer {
             .map_err(|failure| failure.into_error(ruby))
     }
 
+    fn call(ruby: &Ruby, rb_self: &Self, args: RArray) -> Result<Value, Error> {
+        rb_self.check_own(ruby)?;
+        let words = call::words(ruby, args)?;
+        let connect = || match &rb_self.state.read_recursive().server {
+            Some(server) => server.client().map(interruptible),
+            None => Err(CallError::Stopped),
+        };
+        let reply = call::run(ruby, || rb_self.idle_clients.call(connect, &words))?;
+        call::reply(ruby, reply)
+    }
+
     fn now(ruby: &Ruby, rb_self: &Self) -> Result<u64, Error> {
         rb_self.with_server(ruby, |server| Ok(unix_micros(server.now())))
     }
@@ -205,7 +308,8 @@ impl Drop for NativeServer {
     fn drop(&mut self) {
         // In a fork, a stop would wait for threads that do not exist there.
         if !self.is_inherited() {
-            drop(self.state.lock().server.take());
+            self.state.write().end();
+            drop(std::mem::take(&mut *self.idle_clients));
         }
     }
 }
@@ -213,22 +317,31 @@ impl Drop for NativeServer {
 impl Failure {
     fn into_error(self, ruby: &Ruby) -> Error {
         match self {
-            Failure::NotRunning | Failure::Move(MoveError::Stopped) => Error::new(
+            Failure::NotRunning | Failure::Move(MoveError::Stopped) => exception(
                 ruby.exception_runtime_error(),
                 "the server is not running: start it first",
             ),
-            Failure::Move(MoveError::Real) => Error::new(
+            Failure::Running => exception(
+                ruby.exception_runtime_error(),
+                "the server runs: declare its commands before its start",
+            ),
+            Failure::Start(StartError::CommandName(name)) => exception(
+                ruby.exception_arg_error(),
+                format!("name: the server has a command '{name}'"),
+            ),
+            Failure::Move(MoveError::InHandler) => in_command(ruby),
+            Failure::Move(MoveError::Real) => exception(
                 ruby.exception_runtime_error(),
                 "the clock of this server is real and cannot be moved: create it with clock: :virtual",
             ),
             Failure::Move(MoveError::Backwards) => {
-                Error::new(ruby.exception_arg_error(), "the clock cannot go back")
+                exception(ruby.exception_arg_error(), "the clock cannot go back")
             }
-            Failure::Move(MoveError::OutOfRange) => Error::new(
+            Failure::Move(MoveError::OutOfRange) => exception(
                 ruby.exception_range_error(),
                 "the time is later than the server can count",
             ),
-            Failure::Move(other) => Error::new(ruby.exception_runtime_error(), other.to_string()),
+            Failure::Move(other) => exception(ruby.exception_runtime_error(), other.to_string()),
             Failure::Call(error) => call_error(ruby, &error),
             Failure::Start(StartError::Config(error)) => config_error(ruby, error),
             Failure::Start(other) => {
@@ -240,7 +353,7 @@ impl Failure {
                     }
                     cause = error.source();
                 }
-                Error::new(ruby.exception_runtime_error(), text)
+                exception(ruby.exception_runtime_error(), text)
             }
         }
     }
@@ -248,7 +361,7 @@ impl Failure {
 
 /// Calls `function`, which must be short, without the interpreter's lock. Signals do not interrupt
 /// it.
-fn release_briefly<R>(ruby: &Ruby, function: impl FnOnce() -> R) -> R {
+pub(crate) fn release_briefly<R>(ruby: &Ruby, function: impl FnOnce() -> R) -> R {
     let mut function = Some(function);
     loop {
         let result = gvl::release(ruby, || function.take().map(|function| function()), &|| ());
@@ -268,12 +381,12 @@ fn config_error(ruby: &Ruby, error: ConfigError) -> Error {
     match error {
         ConfigError::Line { line, reason, .. } => {
             let name = line.split_whitespace().next().unwrap_or_default();
-            Error::new(ruby.exception_arg_error(), format!("{name}: {reason}"))
+            exception(ruby.exception_arg_error(), format!("{name}: {reason}"))
         }
         ConfigError::Open { path, source } => {
             system_error(ruby, &source, &format!("can't open {}", path.display()))
         }
-        other => Error::new(ruby.exception_runtime_error(), other.to_string()),
+        other => exception(ruby.exception_runtime_error(), other.to_string()),
     }
 }
 
@@ -281,7 +394,7 @@ fn config_error(ruby: &Ruby, error: ConfigError) -> Error {
 /// `Errno::EADDRINUSE`.
 fn system_error(ruby: &Ruby, error: &io::Error, text: &str) -> Error {
     let Some(errno) = error.raw_os_error() else {
-        return Error::new(ruby.exception_io_error(), text.to_owned());
+        return exception(ruby.exception_io_error(), text);
     };
     let text = text.replace(&format!(" (os error {errno})"), "");
     let made = ruby
@@ -317,9 +430,11 @@ pub(crate) fn define(ruby: &Ruby, punctual: RModule) -> Result<(), Error> {
     class.define_method("inherited?", method!(NativeServer::is_inherited, 0))?;
     class.define_method("address", method!(NativeServer::address, 0))?;
     class.define_method("running?", method!(NativeServer::is_running, 0))?;
-    class.define_method("start", method!(NativeServer::start, 0))?;
+    class.define_method("declare", method!(NativeServer::declare, 5))?;
+    class.define_method("start", method!(NativeServer::start, 1))?;
     class.define_method("stop", method!(NativeServer::stop, 0))?;
     class.define_method("client", method!(NativeServer::client, 0))?;
+    class.define_method("call_words", method!(NativeServer::call, 1))?;
     class.define_method("now", method!(NativeServer::now, 0))?;
     class.define_method("advance", method!(NativeServer::advance, 1))?;
     class.define_method("set_time", method!(NativeServer::set_time, 1))?;

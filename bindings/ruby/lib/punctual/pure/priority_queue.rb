@@ -85,7 +85,8 @@ module Punctual
       @values.empty?
     end
 
-    # Freezes the queue, which is then shareable between Ractors if its values and scores are.
+    # Freezes the queue, which is then shareable between Ractors if its values and scores are, and
+    # if it has no block for scores.
     def freeze
       [@scores, @values, @orders, @slots, @places, @free].each(&:freeze)
       super

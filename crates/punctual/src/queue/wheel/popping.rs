@@ -39,8 +39,9 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Returns to the state few after the last of over a thousand timers was removed. After fewer
-    /// timers, the entries stay until a call finds nothing due, so that new timers can reuse them.
+    /// The last timer was removed. If there was room for over a thousand timers, the wheel becomes
+    /// *few*: it has no entries (see the head of `mod.rs`). A smaller wheel keeps its entries until
+    /// a call finds nothing due, so that new timers can reuse them.
     #[inline(never)]
     fn free_all(&mut self) {
         if self.records.is_large() {

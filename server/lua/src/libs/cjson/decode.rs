@@ -141,8 +141,9 @@ impl Decoder<'_> {
         }
     }
 
-    /// Pushes a value that begins with `token`. If the value is a table with elements, pushes an
-    /// empty table and returns the first token of the first element.
+    /// Pushes a value that begins with `token`. If the value is an array with elements, pushes only
+    /// an empty table, and for an object also the first key. Returns the first token of the first
+    /// element in these cases.
     fn push(&mut self, stack: &mut Stack<'_>, token: Token) -> Result<Option<Token>, Raise> {
         match token {
             Token::Plain | Token::Unescaped => stack.push_bytes(self.lexer.text_of(token)),

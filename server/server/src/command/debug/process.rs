@@ -16,7 +16,7 @@ use crate::world::process;
 /// Blocks this event loop for some seconds. Other loops can access the keyspace meanwhile, except
 /// shards that a transaction or script of this loop holds.
 pub(super) fn sleep(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
-    // As with C's `strtod`, an invalid number counts as 0.
+    // As in Redis, a word that is no number counts as 0.
     let seconds = std::str::from_utf8(&args[2])
         .ok()
         .and_then(|s| s.parse::<f64>().ok());

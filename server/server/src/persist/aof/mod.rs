@@ -8,8 +8,8 @@
 //!
 //! Ground rules: event loops append to the [log](crate::changelog) in memory and touch no file. A
 //! thread writes to the incremental file while it holds the writer's lock. After the start of the
-//! server, only the writer's threads and the thread of a rewrite change the manifest, under the
-//! lock of `Aof::files`. They hold no shard's lock meanwhile.
+//! server, only the writer's threads and the thread of a rewrite write the manifest, under the lock
+//! of `Aof::files`. They hold no shard's lock meanwhile.
 
 mod commands;
 pub(crate) mod load;

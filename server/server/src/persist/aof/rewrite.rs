@@ -1,5 +1,5 @@
 //! Rewrites of the append-only file. A snapshot's walk writes a new base, while changes go on into
-//! a new incremental file.
+//! a new incremental file. While the append-only file is off, a rewrite writes only a base.
 //!
 //! The walk and the incremental file begin in one turn that holds every shard: the turn sets a mark
 //! in the log at which the writer continues in the next file. So each change is either in the base
@@ -174,8 +174,8 @@ fn is_limited(shared: &Shared) -> bool {
     shared.clock.now().read_ms() < last_ms + minutes * 60_000
 }
 
-/// Aborts the running rewrite, if any. Blocks until its thread has ended, so the caller must hold
-/// no shard.
+/// Aborts the running rewrite, if any, and cancels a scheduled one. Blocks until the thread of the
+/// rewrite has ended, so the caller must hold no shard.
 pub(super) fn abort(shared: &Shared) {
     let rewrite = &shared.durability.aof.rewrite;
     rewrite.scheduled.store(false, Ordering::Release);

@@ -141,8 +141,8 @@ pub(crate) fn restart(shared: &Shared, turn: &mut Turn) {
     if aof.phase() == Phase::Off {
         return;
     }
-    // While this lock is held, the base of the old keyspace is either complete, or will never be
-    // renamed.
+    // A rewrite checks `abort` and renames its base under this lock. So a base of the old keyspace
+    // is either already in the manifest, or will never get its final name.
     let files = aof.files.lock();
     aof.rewrite.abort.store(true, Ordering::Release);
     let mut next = files.manifest.clone();

@@ -31,7 +31,7 @@ use crate::world::Moment;
 
 /// Check interval of a due sync that `no-appendfsync-on-rewrite` postpones.
 const PAUSE_CHECK: Duration = Duration::from_millis(2);
-/// Interval of syncs with `everysec`.
+/// Maximum time between syncs with `everysec`; [`UNSYNCED_MAX`] unsynced bytes begin one earlier.
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 /// Delay between a failure and the next attempt.
 const RETRY: Duration = Duration::from_secs(1);

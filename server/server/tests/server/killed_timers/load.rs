@@ -65,7 +65,7 @@ impl Load<'_> {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Sets timers and adds jobs until the server is killed.
+    /// Sets timers and adds jobs until the server is killed or the round stops.
     pub(super) fn add(&self) -> io::Result<()> {
         let mut sure = self.sure()?;
         while !self.stopped() {
@@ -95,7 +95,7 @@ impl Load<'_> {
         Ok(())
     }
 
-    /// Processes jobs until the server is killed.
+    /// Processes jobs until the server is killed or the round stops.
     pub(super) fn work(&self) -> io::Result<()> {
         let mut sure = self.sure()?;
         let held = std::mem::take(&mut self.ledger.lock().unwrap().held);

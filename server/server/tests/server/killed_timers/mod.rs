@@ -8,8 +8,9 @@
 //! with it after each kill. With `appendfsync always`, a reply proves that its command survives;
 //! with a replica, the reply of a following WAIT 1 proves it.
 //!
-//! `PUNCTUAL_KILLS` is the number of kills, and of failovers. From 100 on, 100,000 timers and as
-//! many jobs are pending meanwhile. `PUNCTUAL_KILLED` names another build of the server to kill.
+//! `PUNCTUAL_KILLS` is the number of kills, and of failovers. If it is 100 or more, 100,000 timers
+//! and as many jobs are pending meanwhile. `PUNCTUAL_KILLED` names another build of the server to
+//! kill.
 
 mod ledger;
 mod load;

@@ -74,8 +74,8 @@ impl Width {
         }
     }
 
-    /// Returns the operand of a signed SET. As in Redis, SAT takes a negative operand for a too
-    /// large number if the difference between the largest number and the operand overflows 64 bits.
+    /// Returns the operand of a signed SET. As in Redis, with SAT a very negative operand counts as
+    /// a too large one: if the largest number of the field minus the operand overflows 64 bits.
     fn set_operand(self, number: i64, overflow: Overflow) -> i64 {
         let max = i64::MAX >> (64 - self.bits);
         let too_far = self.bits < 64 && max.checked_sub(number).is_none();

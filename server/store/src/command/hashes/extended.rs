@@ -23,7 +23,7 @@ use crate::value::parts::FIELDS;
 /// Change of the fields' deadlines.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ttl {
-    /// The command has no such option: HSETEX removes deadlines, HGETEX keeps them.
+    /// No such option was given: HSETEX then removes deadlines, and HGETEX keeps them.
     NotGiven,
     /// KEEPTTL.
     Keep,

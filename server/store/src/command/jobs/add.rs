@@ -157,7 +157,8 @@ pub(super) fn add(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Erro
             reply.null();
             return Ok(());
         }
-        // The job's time is over. `queue` has not removed the job, because too many jobs were due.
+        // The job has expired, or is done and no longer kept. `queue` has not removed it, because
+        // too many jobs were due.
         cx.edit::<Jobs>(place, record)?.remove(index);
         cx.effect(&[b"JOB", b"DEL", key, id]);
     }

@@ -63,7 +63,8 @@ pub(super) fn take(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Err
     for (key, place, record) in queues {
         // `timed`: the queue's timer fires early enough for every job that is taken.
         let (first, mut timed) = (taken.len(), true);
-        // Looks for a job before the edit, because an edit makes a running snapshot copy the queue.
+        // Looks for a job before the edit, because an edit may make a running snapshot write the
+        // queue early.
         while taken.len() < count
             && let Some(index) = cx.view::<Jobs>(place, record)?.next_ready(now)
         {

@@ -53,7 +53,8 @@ pub(super) fn xadd(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Err
         return Ok(());
     }
     if message.is_some() && cx.turn.replays() && options.new_id == NewId::Now {
-        // The origin of this log found a duplicate, but this stream has forgotten the message.
+        // The server that logged this command found a duplicate, but this stream has forgotten the
+        // message.
         reply.null();
         return Ok(());
     }

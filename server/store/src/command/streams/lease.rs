@@ -46,7 +46,7 @@ pub(super) fn set_lease(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<()
     let (place, record) = stream_with(cx, args)?;
     let stream = cx.edit::<Stream>(place, record)?;
     if lease.is_some() {
-        // A timeline has a group's pending entries in the order of their deliveries.
+        // A lease needs a timeline: the group's pending entries in the order of their deliveries.
         stream.expect_timelines();
     }
     if let Some(group) = stream.group_mut(&args[3]) {
