@@ -434,7 +434,7 @@ fn the_page_lists_the_server_s_directives() {
             _ => {}
         }
     }
-    assert!(ours.len() == 11 && ours.is_disjoint(&effective));
+    assert!(ours.len() == 10 && ours.is_disjoint(&effective));
     effective.extend(ours);
     let table = std::fs::read_to_string(root().join("server/server/src/config/table.rs")).unwrap();
     let mut on_page = [BTreeSet::new(), BTreeSet::new()];
