@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use punctual_harness::{Launch, Process, Ready, raise_open_file_limit, resident_bytes};
+use punctual_harness::{Launch, Peer, Process, Ready, raise_open_file_limit, resident_bytes};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -49,9 +49,12 @@ pub(crate) fn programs(target: &Target, notes: &mut Vec<String>) -> Result<Vec<P
     for kind in target.kinds() {
         let paths = match kind {
             Kind::Punctual => punctual_paths(target.punctual_path.as_deref()),
-            Kind::Redis7 => vec![target.redis_path.clone().unwrap_or("redis-server".into())],
-            Kind::Redis8 => peer_paths("redis8/redis-server"),
-            Kind::Valkey9 => peer_paths("valkey9/valkey-server"),
+            Kind::Redis7 => {
+                let path = target.redis_path.clone();
+                vec![path.unwrap_or_else(|| Peer::Redis7.program())]
+            }
+            Kind::Redis8 => vec![Peer::Redis8.program()],
+            Kind::Valkey9 => vec![Peer::Valkey9.program()],
         };
         let settings = match kind {
             Kind::Punctual => &target.punctual_options,
@@ -90,16 +93,6 @@ pub(crate) fn programs(target: &Target, notes: &mut Vec<String>) -> Result<Vec<P
         return Err(Error::NoServer(notes.join("; ")));
     }
     Ok(found)
-}
-
-/// Returns the paths at which `scripts/setup peers` may have put a program, in the folder of
-/// builds.
-fn peer_paths(name: &str) -> Vec<PathBuf> {
-    let own = std::env::current_exe().ok();
-    let builds = own.iter().flat_map(|own| own.ancestors().skip(2).take(2));
-    builds
-        .map(|folder| folder.join("peers").join(name))
-        .collect()
 }
 
 /// Returns the path of jemalloc's library, if it is installed. Valkey then uses this allocator.

@@ -47,6 +47,8 @@ pub(crate) enum Item {
     /// A stored time, a field and its value. A stored time of 0 means "no expiry". With `base`, a
     /// stored time t means `base + t - 1`; without, the stored time is in Unix milliseconds.
     Expiring { base: Option<u64> },
+    /// A field, its value and its expiry time in Unix milliseconds; -1 means "no expiry".
+    ExpiringLast,
     /// A part of an own value. The last item is the end of the value.
     Part,
 }
@@ -121,6 +123,11 @@ impl Rest {
                     input.skip_string()?;
                     input.skip_string()?;
                 }
+                Item::ExpiringLast => {
+                    input.skip_string()?;
+                    input.skip_string()?;
+                    input.skip(8)?;
+                }
                 Item::Part => match self.count() {
                     0 => read_end(input)?,
                     _ => drop(read_part(input)?),
@@ -154,6 +161,7 @@ impl Layout {
             Kind::Zset => Item::Scored,
             Kind::ZsetText => Item::ScoredText,
             Kind::HashExpiry | Kind::HashExpiryPreGa => Item::Expiring { base: None },
+            Kind::HashExpiryValkey => Item::ExpiringLast,
             Kind::Stream | Kind::Stream2 | Kind::Stream3 => return Layout::Stream,
             Kind::Module => return Layout::Own,
             Kind::ModulePreGa => return Layout::Opaque,
@@ -181,6 +189,7 @@ fn open<S: Source>(input: &mut Input<S>, kind: Kind, item: Item) -> Fallible<Res
         Item::Single | Item::Ziplist | Item::Part => (item, 1),
         Item::Node | Item::Pair | Item::ScoredText => (item, 2),
         Item::Scored => (item, 9),
+        Item::ExpiringLast => (item, 10),
     };
     let count = input.count(item_len_min)?;
     Ok(Rest::Items(item, count))
@@ -286,7 +295,7 @@ impl<'r, S: Source> Value<'r, S> {
             Kind::Set => Contents::Set(Members { input, rest }),
             Kind::Hash => Contents::Hash(Pairs { input, rest }),
             Kind::Zset | Kind::ZsetText => Contents::Zset(Scored { input, rest }),
-            Kind::HashExpiry | Kind::HashExpiryPreGa => {
+            Kind::HashExpiry | Kind::HashExpiryPreGa | Kind::HashExpiryValkey => {
                 Contents::HashExpiry(ExpiringPairs { input, rest })
             }
             _ => Contents::List(Nodes { input, rest }),
@@ -535,18 +544,28 @@ impl<S: Source> ExpiringPairs<'_, S> {
         let Some(item) = self.take() else {
             return Ok(None);
         };
-        let start = self.input.offset();
-        let expiry = match (self.input.number()?, item) {
-            (0, _) => None,
-            (time, Item::Expiring { base: Some(base) }) => Some(base.saturating_add(time - 1)),
-            (time, _) => Some(time),
+        let mut start = self.input.offset();
+        let mut expiry = match item {
+            Item::ExpiringLast => None,
+            Item::Expiring { base: Some(base) } => match self.input.number()? {
+                0 => None,
+                time => Some(base.saturating_add(time - 1)),
+            },
+            _ => Some(self.input.number()?).filter(|time| *time != 0),
         };
+        let (field, value): (Span, Span) = (self.input.string()?, self.input.string()?);
+        if let Item::ExpiringLast = item {
+            start = self.input.offset();
+            // Other negative times are out of range as well.
+            expiry = Some(self.input.millis()?)
+                .filter(|time| *time != -1)
+                .map(|time| u64::try_from(time).unwrap_or(u64::MAX));
+        }
+        let input = &*self.input;
         if expiry.is_some_and(|time| time > FIELD_EXPIRY_MAX) {
-            return Err(self.input.error(start, Reason::Expiry));
+            return Err(input.error(start, Reason::Expiry));
         }
         let expiry = expiry.map(|time| time as i64);
-        let (field, value): (Span, Span) = (self.input.string()?, self.input.string()?);
-        let input = &*self.input;
         Ok(Some((input.element(field), input.element(value), expiry)))
     }
 }

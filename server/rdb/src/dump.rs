@@ -7,7 +7,7 @@ use crate::contents::{Rest, Value};
 use crate::crc64::crc64;
 use crate::error::{Error, Reason};
 use crate::input::Input;
-use crate::kind::{Kind, VERSION, VERSION_MAX};
+use crate::kind::{Dialect, Kind, VERSION, VERSION_MAX, VERSION_VALKEY};
 use crate::opaque::Own;
 
 /// Length in bytes of version and checksum.
@@ -20,7 +20,7 @@ pub enum Refused {
     /// The payload is too short for a version and a checksum.
     #[error("payload too short")]
     Short,
-    /// The version is newer than [`VERSION_MAX`].
+    /// The version is newer than [`VERSION_MAX`], and is not [`VERSION_VALKEY`].
     #[error("payload version {0} is not supported")]
     Version(u16),
     /// The checksum is wrong.
@@ -44,7 +44,9 @@ pub enum Refused {
 /// assert!(matches!(contents, Contents::String(Element::Int(12))));
 /// ```
 pub fn seal(payload: &mut Vec<u8>) {
-    let kind = payload.first().and_then(|&byte| Kind::of_byte(byte));
+    let kind = payload
+        .first()
+        .and_then(|&byte| Kind::of_byte(byte, Dialect::Redis));
     let version = kind.map_or(VERSION, Kind::version);
     payload.extend_from_slice(&version.to_le_bytes());
     let sum = crc64(payload);
@@ -62,7 +64,7 @@ pub fn open(payload: &[u8]) -> Result<&[u8], Refused> {
         return Err(Refused::Short);
     };
     let version = u16::from_le_bytes([v, w]);
-    if version > VERSION_MAX {
+    if version > VERSION_MAX && version != VERSION_VALKEY {
         return Err(Refused::Version(version));
     }
     let sum = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
@@ -70,6 +72,22 @@ pub fn open(payload: &[u8]) -> Result<&[u8], Refused> {
         return Err(Refused::Checksum);
     }
     Ok(body)
+}
+
+/// Returns the version of a payload without checking the payload; 0 if it is too short.
+pub fn version(payload: &[u8]) -> u16 {
+    match payload.last_chunk::<FOOTER_LEN>() {
+        Some(&[v, w, ..]) => u16::from_le_bytes([v, w]),
+        None => 0,
+    }
+}
+
+/// Returns the dialect of a payload without checking the payload.
+pub fn dialect(payload: &[u8]) -> Dialect {
+    match version(payload) {
+        VERSION_VALKEY => Dialect::Valkey,
+        _ => Dialect::Redis,
+    }
 }
 
 /// Returns the same bytes as [`open`] without checking version and checksum, or `None` if the
@@ -83,6 +101,7 @@ pub fn body(payload: &[u8]) -> Option<&[u8]> {
 pub struct Restore<'p> {
     input: Input<&'p [u8]>,
     rest: Rest,
+    dialect: Dialect,
 }
 
 impl<'p> Restore<'p> {
@@ -92,16 +111,17 @@ impl<'p> Restore<'p> {
     ///
     /// [`Refused`], in the cases in which RESTORE refuses the payload.
     pub fn new(payload: &'p [u8]) -> Result<Self, Refused> {
-        open(payload).map(Self::from_body)
+        open(payload).map(|body| Self::from_body(body, dialect(payload)))
     }
 
-    /// Reads the bytes that [`open`] has returned.
-    pub fn from_body(body: &'p [u8]) -> Self {
+    /// Reads the bytes that [`open`] has returned, in the payload's [`dialect`].
+    pub fn from_body(body: &'p [u8], dialect: Dialect) -> Self {
         let mut input = Input::new(body);
         input.deep = true;
         Restore {
             input,
             rest: Rest::NOTHING,
+            dialect,
         }
     }
 
@@ -118,7 +138,7 @@ impl<'p> Restore<'p> {
             offset: 0,
             reason: Reason::Type(byte),
         };
-        let Some(kind) = Kind::of_byte(byte) else {
+        let Some(kind) = Kind::of_byte(byte, self.dialect) else {
             return Err(unknown);
         };
         let own = match kind {

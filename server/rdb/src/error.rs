@@ -20,7 +20,7 @@ pub struct Error {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Reason {
-    /// The snapshot does not start with `REDIS` and four digits.
+    /// The snapshot does not start with `REDIS` and four digits, or `VALKEY` and three.
     #[error("wrong signature")]
     Signature,
     /// The version of the format is unknown.

@@ -6,8 +6,26 @@ pub const VERSION: u16 = 10;
 /// The version of a snapshot or payload in which a hash has fields with expiry times. redis-server
 /// 7.4 reads it; older servers refuse the whole snapshot.
 pub const VERSION_FIELD_EXPIRY: u16 = 12;
-/// The latest version that can be read.
+/// The latest version of Redis that can be read.
 pub const VERSION_MAX: u16 = 12;
+/// The version of Valkey 9.0 and 9.1. Valkey writes it in every snapshot and payload; we write it
+/// only for Valkey, in a snapshot with fields that expire.
+pub const VERSION_VALKEY: u16 = 80;
+
+/// The servers that define the type bytes from 22 on. Redis and Valkey give them other meanings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Dialect {
+    /// Redis, and Valkey before 9.0.
+    #[default]
+    Redis,
+    /// Valkey 9.0 and later.
+    Valkey,
+}
+
+/// The first type byte that depends on the dialect.
+const OF_DIALECT: u8 = 22;
+/// Added to the type bytes of Valkey that have another meaning in Redis.
+const VALKEY: u16 = 0x100;
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $byte:literal,)*) => {
@@ -15,15 +33,19 @@ macro_rules! kinds {
         /// parentheses are the versions of Redis that write the type.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
-        #[repr(u8)]
+        #[repr(u16)]
         pub enum Kind {
             $($(#[$doc])* $name = $byte,)*
         }
 
         impl Kind {
             /// Returns the kind of `byte`.
-            pub fn of_byte(byte: u8) -> Option<Self> {
-                Some(match byte {
+            pub fn of_byte(byte: u8, dialect: Dialect) -> Option<Self> {
+                let offset = match dialect {
+                    Dialect::Valkey if byte >= OF_DIALECT => VALKEY,
+                    _ => 0,
+                };
+                Some(match u16::from(byte) + offset {
                     $($byte => Kind::$name,)*
                     _ => return None,
                 })
@@ -82,12 +104,15 @@ kinds! {
     HashExpiry = 24,
     /// A hash as a listpack of field, value and time, whose fields may expire (7.4).
     HashExpiryListpack = 25,
+    /// A hash whose fields may expire, each with its value and then its absolute time (Valkey 9.0).
+    HashExpiryValkey = 0x116,
 }
 
 impl Kind {
     /// Returns the byte.
     pub const fn byte(self) -> u8 {
-        self as u8
+        // The kinds of Valkey have the byte in the lower half.
+        self as u16 as u8
     }
 
     /// Returns the name of the encoding for messages about damage, as in Redis.
@@ -97,7 +122,9 @@ impl Kind {
             Self::List => "List",
             Self::Set => "Set",
             Self::ZsetText | Self::Zset => "Zset",
-            Self::Hash | Self::HashExpiryPreGa | Self::HashExpiry => "Hash",
+            Self::Hash | Self::HashExpiryPreGa | Self::HashExpiry | Self::HashExpiryValkey => {
+                "Hash"
+            }
             Self::ModulePreGa | Self::Module => "Module",
             Self::ListZiplist => "List ziplist",
             Self::SetIntset => "Intset",
@@ -115,9 +142,10 @@ impl Kind {
 
     /// Returns the earliest version of the format that has this kind, but at least [`VERSION`].
     pub const fn version(self) -> u16 {
-        match self.byte() {
+        match self as u16 {
             0..20 => VERSION,
             20 | 21 => 11,
+            VALKEY.. => VERSION_VALKEY,
             _ => VERSION_FIELD_EXPIRY,
         }
     }

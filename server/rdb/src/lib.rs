@@ -44,7 +44,7 @@ pub use corrupt::{Corrupt, Flaw};
 pub use crc64::crc64;
 pub use error::{Error, Failure, Reason, StreamFlaw};
 pub use intset::Intset;
-pub use kind::{Kind, VERSION, VERSION_FIELD_EXPIRY, VERSION_MAX};
+pub use kind::{Dialect, Kind, VERSION, VERSION_FIELD_EXPIRY, VERSION_MAX, VERSION_VALKEY};
 pub use listpack::{Element, Listpack};
 pub use opaque::{ModuleName, Opaque, Own};
 pub use reader::{Event, Reader, Record, Skipped};

@@ -4,20 +4,22 @@ use crate::contents::{Rest, Value};
 use crate::error::Reason;
 use crate::functions::read_library;
 use crate::input::{Fallible, Input};
-use crate::kind::{Kind, VERSION_MAX, opcode};
+use crate::kind::{Dialect, Kind, VERSION_MAX, VERSION_VALKEY, opcode};
 use crate::opaque::{self, Opaque, Own};
 use crate::record::Meta;
 use crate::source::Source;
 
 const SIGNATURE: &[u8; 5] = b"REDIS";
+/// Starts a snapshot of Valkey 9.0 or later; three digits follow.
+const SIGNATURE_VALKEY: &[u8; 6] = b"VALKEY";
 /// The first version with a checksum at the end.
 const VERSION_CHECKSUM: u32 = 5;
 
 /// Reads a snapshot, event by event.
 ///
-/// Reads all types of values that redis-server 2.8 to 7.4 writes, except modules' values. It skips
-/// and reports modules' values, and zipmaps of servers before 2.6. A module's value from a release
-/// candidate of 4.0 cannot be skipped, and is an error.
+/// Reads all types of values that redis-server 2.8 to 8.2 and valkey-server 7.2 to 9.1 write,
+/// except modules' values. It skips and reports modules' values, and zipmaps of servers before 2.6.
+/// A module's value from a release candidate of 4.0 cannot be skipped, and is an error.
 ///
 /// The reader holds one item at a time in memory: a compact encoding, or one element of a large
 /// value.
@@ -44,6 +46,7 @@ pub struct Reader<S> {
     input: Input<S>,
     /// The version in the header, once the header was read.
     version: Option<u32>,
+    dialect: Dialect,
     /// The unread rest of the last value.
     rest: Rest,
     /// The key of a record, the name of a skipped record, or the name of an auxiliary field.
@@ -135,6 +138,7 @@ impl<S: Source> Reader<S> {
         Reader {
             input: Input::new(source),
             version: None,
+            dialect: Dialect::Redis,
             rest: Rest::NOTHING,
             name: Vec::new(),
             text: Vec::new(),
@@ -233,7 +237,7 @@ impl<S: Source> Reader<S> {
             self.input.start_item();
             let here = self.input.offset();
             let byte = self.input.byte()?;
-            if let Some(kind) = Kind::of_byte(byte) {
+            if let Some(kind) = Kind::of_byte(byte, self.dialect) {
                 return self.key(kind, meta, start);
             }
             match byte {
@@ -285,10 +289,14 @@ impl<S: Source> Reader<S> {
         if self.verify {
             self.input.start_checksum();
         }
-        if self.input.bytes()? != *SIGNATURE {
+        let start: [u8; 9] = self.input.bytes()?;
+        let (dialect, digits) = if let Some(digits) = start.strip_prefix(SIGNATURE) {
+            (Dialect::Redis, digits)
+        } else if let Some(digits) = start.strip_prefix(SIGNATURE_VALKEY) {
+            (Dialect::Valkey, digits)
+        } else {
             return Err(self.input.error(0, Reason::Signature));
-        }
-        let digits: [u8; 4] = self.input.bytes()?;
+        };
         let mut version = 0;
         for digit in digits {
             if !digit.is_ascii_digit() {
@@ -296,9 +304,15 @@ impl<S: Source> Reader<S> {
             }
             version = version * 10 + u32::from(digit - b'0');
         }
-        if !(1..=u32::from(VERSION_MAX)).contains(&version) {
-            return Err(self.input.error(5, Reason::Version(version)));
+        let known = match dialect {
+            Dialect::Redis => (1..=u32::from(VERSION_MAX)).contains(&version),
+            Dialect::Valkey => version == u32::from(VERSION_VALKEY),
+        };
+        if !known {
+            let at = (start.len() - digits.len()) as u64;
+            return Err(self.input.error(at, Reason::Version(version)));
         }
+        self.dialect = dialect;
         self.version = Some(version);
         Ok(())
     }

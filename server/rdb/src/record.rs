@@ -2,7 +2,7 @@
 
 use punctual_resp::decimal;
 
-use crate::kind::{Kind, container, opcode, string};
+use crate::kind::{Dialect, Kind, container, opcode, string};
 use crate::listpack::{self, Element};
 use crate::lzf::Packer;
 use crate::opaque::{Own, mark};
@@ -40,8 +40,7 @@ const SAVING_MIN: usize = 4;
 /// | set | `SetIntset` | [`string`] of an [intset](crate::intset::write) |
 /// | hash | `Hash` | [`len`]; each field and value as [`string`] |
 /// | hash | `HashListpack` | [`listpack`] |
-/// | expiring hash | `HashExpiry` | [`millis`] of the base for the times, [`len`]; each field: |
-/// | | | [`field_expiry`], the field and the value as [`string`] |
+/// | expiring hash | `HashExpiry` | [`field_base`], [`len`]; each [`field`] |
 /// | sorted set | `Zset` | [`len`]; each member as [`string`] and its [`score`] |
 /// | sorted set | `ZsetListpack` | [`listpack`] |
 /// | timer ([`Own`]) | `Module` | [`own_text`] |
@@ -57,7 +56,8 @@ const SAVING_MIN: usize = 4;
 ///
 /// redis-server 7.0 reads all of these kinds except `HashExpiry` (hashes with fields that expire),
 /// `Stream3`, and `Module` (the types that only Punctual has, [`Own`]). Servers before 7.4 refuse a
-/// snapshot with `HashExpiry`, which has the version [`VERSION_FIELD_EXPIRY`].
+/// snapshot with `HashExpiry`, which has the version [`VERSION_FIELD_EXPIRY`]. An encoder for
+/// Valkey writes `HashExpiryValkey` instead, of the version [`VERSION_VALKEY`].
 ///
 /// [`string`]: Encoder::string
 /// [`int`]: Encoder::int
@@ -65,8 +65,8 @@ const SAVING_MIN: usize = 4;
 /// [`node_packed`]: Encoder::node_packed
 /// [`node_plain`]: Encoder::node_plain
 /// [`listpack`]: Encoder::listpack
-/// [`millis`]: Encoder::millis
-/// [`field_expiry`]: Encoder::field_expiry
+/// [`field_base`]: Encoder::field_base
+/// [`field`]: Encoder::field
 /// [`score`]: Encoder::score
 /// [`own_text`]: Encoder::own_text
 /// [`own_parts`]: Encoder::own_parts
@@ -75,7 +75,9 @@ const SAVING_MIN: usize = 4;
 /// [`stream_block`]: Encoder::stream_block
 /// [`stream_totals`]: Encoder::stream_totals
 /// [`VERSION_FIELD_EXPIRY`]: crate::VERSION_FIELD_EXPIRY
+/// [`VERSION_VALKEY`]: crate::VERSION_VALKEY
 pub struct Encoder {
+    dialect: Dialect,
     packer: Option<Packer>,
     /// Buffer for a string before its compression.
     whole: Vec<u8>,
@@ -88,10 +90,18 @@ impl Encoder {
     /// because compression allocates a table.
     pub fn new(compress: bool) -> Self {
         Encoder {
+            dialect: Dialect::Redis,
             packer: compress.then(Packer::new),
             whole: Vec::new(),
             packed: Vec::new(),
         }
+    }
+
+    /// Sets the servers that will read the snapshot (default: Redis).
+    #[must_use]
+    pub fn dialect(mut self, dialect: Dialect) -> Self {
+        self.dialect = dialect;
+        self
     }
 
     /// Writes the start of a record, up to the value.
@@ -107,7 +117,10 @@ impl Encoder {
         if let Some(freq) = meta.freq {
             out.extend_from_slice(&[opcode::FREQ, freq]);
         }
-        out.push(kind.byte());
+        out.push(match (kind, self.dialect) {
+            (Kind::HashExpiry, Dialect::Valkey) => Kind::HashExpiryValkey.byte(),
+            _ => kind.byte(),
+        });
         self.string(out, key);
     }
 
@@ -263,12 +276,35 @@ impl Encoder {
         out.extend_from_slice(&millis.to_le_bytes());
     }
 
-    /// Writes the expiry time of a field. `first` is the base for the times, which the caller has
-    /// written before the fields: the earliest expiry time of all fields, or an earlier time.
+    /// Writes the base for the expiry times of fields: the earliest expiry time, or an earlier
+    /// time. Valkey's records have no base.
     #[inline]
-    pub fn field_expiry(&self, out: &mut Vec<u8>, first: i64, expire_ms: Option<i64>) {
-        debug_assert!(expire_ms.is_none_or(|time| time >= first));
-        write_len(out, expire_ms.map_or(0, |time| time.abs_diff(first) + 1));
+    pub fn field_base(&self, out: &mut Vec<u8>, base: i64) {
+        if self.dialect == Dialect::Redis {
+            self.millis(out, base);
+        }
+    }
+
+    /// Writes a field of a `HashExpiry`: its name, value and expiry time. `base` is the argument of
+    /// [`field_base`](Encoder::field_base).
+    #[inline]
+    pub fn field(
+        &mut self,
+        out: &mut Vec<u8>,
+        base: i64,
+        name: Element<'_>,
+        value: Element<'_>,
+        expire_ms: Option<i64>,
+    ) {
+        debug_assert!(expire_ms.is_none_or(|time| time >= base));
+        if self.dialect == Dialect::Redis {
+            write_len(out, expire_ms.map_or(0, |time| time.abs_diff(base) + 1));
+        }
+        self.element(out, name);
+        self.element(out, value);
+        if self.dialect == Dialect::Valkey {
+            self.millis(out, expire_ms.unwrap_or(-1));
+        }
     }
 }
 

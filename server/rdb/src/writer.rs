@@ -2,7 +2,7 @@
 //! and the checksum at the end.
 
 use crate::crc64::Sum;
-use crate::kind::opcode;
+use crate::kind::{VERSION_VALKEY, opcode};
 use crate::record::{Encoder, write_len};
 
 /// Writes a snapshot except its records, and computes the checksum of the whole snapshot.
@@ -34,7 +34,8 @@ pub struct Writer {
 
 impl Writer {
     /// Starts a snapshot. `version` is [`VERSION`](crate::VERSION), or the highest
-    /// [`Kind::version`](crate::Kind::version) of the records if that is higher. Without
+    /// [`Kind::version`](crate::Kind::version) of the records if that is higher. If it is
+    /// [`VERSION_VALKEY`](crate::VERSION_VALKEY), the encoder must write Valkey's dialect. Without
     /// `checksum`, the snapshot ends with 0, which means "no checksum".
     pub fn new(out: &mut Vec<u8>, version: u16, checksum: bool) -> Self {
         let mut writer = Writer {
@@ -42,7 +43,11 @@ impl Writer {
             offset: 0,
         };
         writer.piece(out, |out| {
-            out.extend_from_slice(format!("REDIS{version:04}").as_bytes());
+            let start = match version {
+                VERSION_VALKEY => format!("VALKEY{version:03}"),
+                _ => format!("REDIS{version:04}"),
+            };
+            out.extend_from_slice(start.as_bytes());
         });
         writer
     }

@@ -45,7 +45,7 @@ mod world;
 pub use acl::file::UsersError;
 pub use command::declaration::{Declaration, DeclarationError, Parameter};
 pub use embedded::{CallError, Client, IdleClients};
-pub use memory::reclaim::{HugePages, Reclaim};
+pub use memory::reclaim::Reclaim;
 pub use node::Shared;
 pub use punctual_resp::Value;
 pub use punctual_store::spec::{Flags, Group};

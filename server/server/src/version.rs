@@ -4,11 +4,11 @@
 /// the version that the server reports.
 pub const REDIS_VERSION: &str = "7.2.4";
 
-/// Values of the directive `compatibility-version`.
+/// Values of the directive `reported-version`.
 pub(crate) const COMPATIBLE: &[&str] = &["7.2", "7.4", "8.0", "8.2", "8.4", "8.6", "8.8", "8.10"];
 
 /// Returns the version, with a patch level, that the server reports to clients for a value of
-/// `compatibility-version`.
+/// `reported-version`.
 pub(crate) fn named(compatible: &str) -> &'static str {
     match compatible {
         "7.4" => "7.4.0",

@@ -4,6 +4,7 @@ use punctual_resp::Value;
 
 use crate::command::Command;
 use crate::compare::{Rule, Tolerance};
+use crate::differences::accepts;
 use crate::link::{LinkError, Pair};
 use crate::report::{Finding, show};
 
@@ -110,7 +111,8 @@ fn keys(
         .collect();
     let replies = ask_all(pair, &commands, tolerance)?;
     for (at, (command, answers)) in commands.iter().zip(&replies).enumerate() {
-        if !Rule::of(command).same(&answers.0, &answers.1, *tolerance) {
+        let (a, b) = answers;
+        if !Rule::of(command).same(a, b, *tolerance) && !accepts(pair.peer, command, a, b) {
             let key = names().nth(at / QUESTIONS.len()).unwrap_or_default();
             return Ok(Some(finding(
                 place,
@@ -133,11 +135,15 @@ fn keys(
     let commands: Vec<Command> = asked.iter().map(|(.., command)| command.clone()).collect();
     let values = ask_all(pair, &commands, tolerance)?;
     for ((key, kind, encodings, command), answers) in asked.into_iter().zip(&values) {
-        if !Rule::of(&command).same(&answers.0, &answers.1, *tolerance) {
+        let (a, b) = answers;
+        if !Rule::of(&command).same(a, b, *tolerance) && !accepts(pair.peer, &command, a, b) {
             return Ok(Some(finding(place, command, vec![key.to_vec()], answers)));
         }
-        if !encoding_fits(kind, &encodings.0, &answers.0, &encodings.1) {
-            let command = Command::of(&["OBJECT", "ENCODING"]).arg(key);
+        let ask = Command::of(&["OBJECT", "ENCODING"]).arg(key);
+        if !encoding_fits(kind, &encodings.0, &answers.0, &encodings.1)
+            && !accepts(pair.peer, &ask, &encodings.0, &encodings.1)
+        {
+            let command = ask;
             return Ok(Some(finding(place, command, vec![key.to_vec()], encodings)));
         }
     }

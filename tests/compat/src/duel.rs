@@ -148,7 +148,8 @@ impl<'o> Duel<'o> {
             options.protocol,
             options.families.iter().copied(),
         )
-        .without(options.without.iter().cloned());
+        .without(options.without.iter().cloned())
+        .beside(addresses.peer);
         loop {
             let last = duel.summary.commands >= options.commands;
             let act = if last {

@@ -44,7 +44,10 @@ pub use scenes::{Move, SCENE_DATABASE, Scene};
 pub use sort::SORT_PREFIXES;
 pub use wire::Wire;
 
+use punctual_harness::Peer;
+
 use crate::command::{Command, Step};
+use crate::differences;
 use crate::draw::Draw;
 
 /// The usual value of `notify-keyspace-events`: all classes.
@@ -150,6 +153,7 @@ pub struct Generator {
     families: BTreeSet<Family>,
     weights: Vec<(u32, Family)>,
     without: BTreeSet<String>,
+    peer: Option<Peer>,
     acts: u64,
     sent: BTreeMap<Family, u64>,
 }
@@ -176,6 +180,7 @@ impl Generator {
             families,
             weights,
             without: BTreeSet::new(),
+            peer: None,
             acts: 0,
             sent: BTreeMap::new(),
         }
@@ -192,6 +197,14 @@ impl Generator {
         self
     }
 
+    /// Omits the commands that [`differences::omits`](crate::differences::omits) names for this kind
+    /// of reference server.
+    #[must_use]
+    pub fn beside(mut self, peer: Option<Peer>) -> Self {
+        self.peer = peer;
+        self
+    }
+
     /// Returns the number of commands of each family so far.
     pub fn sent(&self) -> &BTreeMap<Family, u64> {
         &self.sent
@@ -200,9 +213,29 @@ impl Generator {
     /// Returns the next act.
     pub fn next_act(&mut self) -> Act {
         self.acts += 1;
-        let Some((family, act)) = self.special_act() else {
+        let Some((family, mut act)) = self.special_act() else {
             return Act::Pipeline(self.pipeline(PIPELINE));
         };
+        match &mut act {
+            Act::Scene(scene) => {
+                for step in &mut scene.moves {
+                    if let Move::Run(_, commands) = step {
+                        commands.retain(|command| !self.omits(command));
+                    }
+                }
+            }
+            Act::ExpiryPhase(phase) => {
+                phase.arm.retain(|step| !self.omits(&step.command));
+                phase.probe.retain(|step| !self.omits(&step.command));
+            }
+            Act::Session(session) => {
+                for round in &mut session.rounds {
+                    round.publish.retain(|step| !self.omits(&step.command));
+                }
+            }
+            Act::Scan(scan) if self.omits(&scan.page(b"0")) => return self.next_act(),
+            _ => {}
+        }
         if let Some(family) = family {
             *self.sent.entry(family).or_default() += act.commands();
         }
@@ -232,7 +265,10 @@ impl Generator {
         } else if due(15, 7) && has(Family::Blocking) {
             (Some(Family::Blocking), Act::Scene(scenes::queue(draw)))
         } else if due(15, 13) && has(Family::Streams) {
-            (Some(Family::Streams), Act::Scene(streams::scene(draw)))
+            (
+                Some(Family::Streams),
+                Act::Scene(streams::scene(draw, self.peer != Some(Peer::Redis7))),
+            )
         } else if due(15, 11) && has(Family::Scripts) {
             (Some(Family::Scripts), Act::Scene(scripts::scene(draw)))
         } else if due(30, 8) && has(Family::Transactions) {
@@ -280,8 +316,8 @@ impl Generator {
     }
 
     fn omits(&self, command: &Command) -> bool {
-        !self.without.is_empty()
-            && (self.without.contains(&command.name())
+        differences::omits(self.peer, command)
+            || (self.without.contains(&command.name())
                 || self
                     .without
                     .contains(&format!("{}|{}", command.name(), command.word(1))))

@@ -6,6 +6,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use punctual_harness::Peer;
 use punctual_resp::{DecodeError, Decoder, Value, encode_command};
 
 use crate::command::Command;
@@ -209,6 +210,9 @@ pub struct Addresses {
     pub a: SocketAddr,
     /// The address of the reference server.
     pub b: SocketAddr,
+    /// The kind of the reference server, whose known differences are accepted; `None` for a
+    /// redis-server 7.0, or for a server that must have equal replies.
+    pub peer: Option<Peer>,
 }
 
 /// The replies of both servers to the same commands.
@@ -230,6 +234,8 @@ pub struct Pair {
     pub a: Link,
     /// The connection to the reference server.
     pub b: Link,
+    /// The kind of the reference server.
+    pub peer: Option<Peer>,
 }
 
 impl Pair {
@@ -241,6 +247,7 @@ impl Pair {
         Ok(Self {
             a: Link::connect(Side::A, addresses.a)?,
             b: Link::connect(Side::B, addresses.b)?,
+            peer: addresses.peer,
         })
     }
 

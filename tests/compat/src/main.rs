@@ -1,8 +1,9 @@
-//! `punctual-compat --a 127.0.0.1:6379 --b 127.0.0.1:6380`: compares two servers with the same
-//! random commands.
+//! `punctual-compat`: compares Punctual and servers of other projects with the same random
+//! commands.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -10,19 +11,25 @@ use clap::{Parser, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use punctual_compat::report::Difference;
 use punctual_compat::{Addresses, Duel, DuelError, Family, Options, Oracle, Protocol};
+use punctual_harness::Peer;
 
 /// Sends streams of random commands to two servers and compares every reply.
 ///
-/// BOTH SERVERS ARE EMPTIED. A difference ends its stream, and the exit code is then 1.
+/// Each reference server gets the families of commands that its version has. SERVERS GIVEN BY --a
+/// AND --b ARE EMPTIED. A difference ends its stream, and the exit code is then 1.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Arguments {
-    /// The server under test
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6379")]
-    a: SocketAddr,
-    /// The reference server; without this option, a private redis-server is started
+    /// The server under test; without this option, the `punctual` beside this program is started
     #[arg(long, value_name = "ADDRESS")]
+    a: Option<SocketAddr>,
+    /// A running reference server
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "beside")]
     b: Option<SocketAddr>,
+    /// Reference servers to start, separated by commas: redis7, redis8, valkey9; without this
+    /// option and --b, all that are installed
+    #[arg(long, value_name = "SERVER", value_delimiter = ',')]
+    beside: Vec<Peer>,
     /// Number of commands to send in each protocol
     #[arg(long, default_value_t = 100_000)]
     commands: u64,
@@ -70,19 +77,75 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs every stream. Returns the number of streams with a difference.
+/// The servers of a comparison. Private servers end with this value.
+struct Servers {
+    addresses: Addresses,
+    _private: [Option<Oracle>; 2],
+}
+
+impl Servers {
+    /// Starts the private servers. Returns `None` if the peer is not installed.
+    fn start(
+        arguments: &Arguments,
+        peer: Option<Peer>,
+    ) -> Result<Option<Self>, Box<dyn std::error::Error>> {
+        let ours = match arguments.a {
+            Some(_) => None,
+            None => Some(Oracle::start_program(&beside_this_program()?, &[])?),
+        };
+        let theirs = match peer {
+            Some(peer) => match Oracle::start_peer(peer, &[]) {
+                None => return Ok(None),
+                started => started,
+            },
+            None => None,
+        };
+        let address = |given: Option<SocketAddr>, private: &Option<Oracle>| {
+            let address = given.or(private.as_ref().map(Oracle::address));
+            address.ok_or("no server to compare with")
+        };
+        Ok(Some(Self {
+            addresses: Addresses {
+                a: address(arguments.a, &ours)?,
+                b: address(arguments.b, &theirs)?,
+                peer,
+            },
+            _private: [ours, theirs],
+        }))
+    }
+}
+
+/// Returns the path of the `punctual` in the folder of this program.
+fn beside_this_program() -> std::io::Result<PathBuf> {
+    Ok(std::env::current_exe()?.with_file_name("punctual"))
+}
+
+/// Runs every stream beside every reference server. Returns the number of streams with a
+/// difference.
 fn run(arguments: &Arguments) -> Result<u64, Box<dyn std::error::Error>> {
-    let oracle = if arguments.b.is_none() {
-        Some(Oracle::start()?)
-    } else {
-        None
-    };
-    let b = arguments
-        .b
-        .or(oracle.as_ref().map(Oracle::address))
-        .ok_or("no server to agree with")?;
-    let addresses = Addresses { a: arguments.a, b };
     let first_seed = arguments.seed.unwrap_or_else(rand::random);
+    let peers = match (&arguments.b, &arguments.beside[..]) {
+        (Some(_), _) => vec![None],
+        (None, []) => Peer::ALL.map(Some).into(),
+        (None, peers) => peers.iter().copied().map(Some).collect(),
+    };
+    let mut differences = 0;
+    for peer in peers {
+        differences += beside(arguments, peer, first_seed)?;
+    }
+    Ok(differences)
+}
+
+/// Runs every stream beside one reference server, or beside `--b`.
+fn beside(
+    arguments: &Arguments,
+    peer: Option<Peer>,
+    first_seed: u64,
+) -> Result<u64, Box<dyn std::error::Error>> {
+    let Some(servers) = Servers::start(arguments, peer)? else {
+        return Ok(0);
+    };
+    let name = peer.map_or("the server of --b", Peer::name);
     let protocols: &[Protocol] = match arguments.resp {
         Resp::Two => &[Protocol::Resp2],
         Resp::Three => &[Protocol::Resp3],
@@ -92,9 +155,9 @@ fn run(arguments: &Arguments) -> Result<u64, Box<dyn std::error::Error>> {
     let mut reported = BTreeSet::new();
     for number in 0..arguments.streams {
         let seed = first_seed.wrapping_add(number);
-        println!("seed {seed}");
+        println!("beside {name}, seed {seed}");
         for &protocol in protocols {
-            let Some(difference) = stream(arguments, addresses, seed, protocol)? else {
+            let Some(difference) = stream(arguments, &servers, seed, protocol)? else {
                 continue;
             };
             differences += 1;
@@ -112,12 +175,12 @@ fn run(arguments: &Arguments) -> Result<u64, Box<dyn std::error::Error>> {
                 },
             );
             if reported.insert(subject) {
-                eprintln!("{difference}");
+                eprintln!("beside {name}: {difference}");
             }
         }
     }
     if arguments.streams > 1 {
-        println!("{differences} streams ended in a difference; first: {reported:?}");
+        println!("beside {name}: {differences} streams ended in a difference; first: {reported:?}");
     }
     Ok(differences)
 }
@@ -125,7 +188,7 @@ fn run(arguments: &Arguments) -> Result<u64, Box<dyn std::error::Error>> {
 /// Runs one stream in one protocol and prints its result.
 fn stream(
     arguments: &Arguments,
-    addresses: Addresses,
+    servers: &Servers,
     seed: u64,
     protocol: Protocol,
 ) -> Result<Option<Difference>, Box<dyn std::error::Error>> {
@@ -136,6 +199,12 @@ fn stream(
     if !arguments.family.is_empty() {
         options.families = arguments.family.iter().copied().collect();
     }
+    if let Some(peer) = servers.addresses.peer {
+        options.families.retain(|family| family.is_in(peer));
+        if options.families.is_empty() {
+            return Ok(None);
+        }
+    }
     let style = ProgressStyle::with_template(
         "{prefix} {bar:40} {human_pos}/{human_len} commands, {per_sec}, {eta} left",
     )?;
@@ -144,7 +213,7 @@ fn stream(
         .with_style(style)
         .with_prefix(protocol.to_string());
     let started = Instant::now();
-    let outcome = Duel::run(addresses, &options, |done| bar.set_position(done));
+    let outcome = Duel::run(servers.addresses, &options, |done| bar.set_position(done));
     bar.finish_and_clear();
     let summary = match outcome {
         Ok(summary) => summary,

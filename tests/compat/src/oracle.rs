@@ -1,21 +1,21 @@
-//! A private redis-server as the reference.
+//! A private server of another project as the reference.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
 
-use punctual_harness::{Launch, LaunchError, Process};
+use punctual_harness::{Launch, LaunchError, Peer, Process};
 
 use crate::generate::ALL_EVENTS;
-use crate::link::{Link, Side};
 
-/// A private redis-server. It saves no snapshots, uses a temporary directory, and is killed when
-/// dropped.
+/// A private reference server. It saves no snapshots, uses a temporary directory, and is killed
+/// when dropped.
 #[derive(Debug)]
 pub struct Oracle(Process);
 
 impl Oracle {
-    /// Starts a server on a free port of 127.0.0.1 and waits until it accepts connections.
+    /// Starts a redis-server 7.0 on a free port of 127.0.0.1, and waits until it accepts
+    /// connections.
     ///
     /// # Errors
     /// A [`LaunchError`].
@@ -23,12 +23,12 @@ impl Oracle {
         Self::start_with(&[])
     }
 
-    /// Starts a server with additional arguments.
+    /// Starts a redis-server 7.0 with additional arguments.
     ///
     /// # Errors
     /// A [`LaunchError`].
     pub fn start_with(arguments: &[&str]) -> Result<Self, LaunchError> {
-        Self::start_program(Path::new("redis-server"), arguments)
+        Self::start_program(&Peer::Redis7.program(), arguments)
     }
 
     /// Starts another program that takes redis-server's arguments.
@@ -36,29 +36,28 @@ impl Oracle {
     /// # Errors
     /// A [`LaunchError`].
     pub fn start_program(program: &Path, arguments: &[&str]) -> Result<Self, LaunchError> {
-        let launch = Launch::of(program)
-            .options(["--bind", "127.0.0.1", "--save", ""])
-            .options(["--enable-debug-command", "yes"])
-            .options(["--notify-keyspace-events", ALL_EVENTS])
-            .options(arguments);
-        Ok(Self(launch.start()?))
+        let options = Self::options(arguments);
+        Ok(Self(Launch::of(program).options(options).start()?))
     }
 
-    /// Returns the major and minor version, or (0, 0) if the version is unknown.
-    pub fn version(&self) -> (u32, u32) {
-        let info = Link::connect(Side::B, self.address())
-            .and_then(|mut link| link.ask(&crate::command::Command::of(&["INFO", "server"])));
-        let info = info
-            .ok()
-            .and_then(|reply| Some(reply.as_bytes()?.to_vec()))
-            .unwrap_or_default();
-        String::from_utf8_lossy(&info)
-            .lines()
-            .find_map(|line| {
-                let mut numbers = line.strip_prefix("redis_version:")?.split('.');
-                Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
-            })
-            .unwrap_or_default()
+    /// Starts a peer with additional arguments. If it is not installed, prints a message and
+    /// returns `None`.
+    ///
+    /// # Panics
+    /// If the server does not start.
+    #[track_caller]
+    pub fn start_peer(peer: Peer, arguments: &[&str]) -> Option<Self> {
+        peer.start(&Self::options(arguments)).map(Self)
+    }
+
+    fn options<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
+        let own = [
+            ["--bind", "127.0.0.1"],
+            ["--save", ""],
+            ["--enable-debug-command", "yes"],
+            ["--notify-keyspace-events", ALL_EVENTS],
+        ];
+        [own.as_flattened(), arguments].concat()
     }
 
     /// Returns the address on which the server listens.
@@ -78,16 +77,5 @@ impl Deref for Oracle {
 impl DerefMut for Oracle {
     fn deref_mut(&mut self) -> &mut Process {
         &mut self.0
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_version_is_known() {
-        let oracle = Oracle::start().unwrap_or_else(|error| panic!("{error}"));
-        assert!(oracle.version() >= (6, 0), "{:?}", oracle.version());
     }
 }

@@ -24,20 +24,40 @@ pub enum Groups {
     Whole,
     /// Names, last delivered IDs and numbers of pending entries. The log of redis-server 7.0 does
     /// not preserve the other fields: consumers without entries, and sometimes the number of
-    /// entries read, and so the lag.
+    /// entries read, and so the lag. Later servers compute these two numbers in another way.
     Delivered,
 }
 
-/// Returns the members and scores of a sorted set, the digest and the groups of a stream, and the
-/// digest of any other value.
+/// Returns true if a change by this command may be missing from the log, or after a
+/// replay of the log, because of redis-server.
+///
+/// The log of a redis-server lacks a BITFIELD that adds zeros to a string but sets no number, and
+/// scripts can turn off replication. If a redis-server replays the log, SORT fails and stores
+/// nothing if a command just before it has parsed a number beyond the normal doubles, such as
+/// 1e-320 or 1e400: redis-server does not clear `errno`.
+pub fn may_differ(command: &Command, of_redis: bool, to_redis: bool) -> bool {
+    let says = |what: &str| {
+        let within = |arg: &Vec<u8>| {
+            let arg = arg.to_ascii_lowercase();
+            arg.windows(what.len()).any(|part| part == what.as_bytes())
+        };
+        command.args().iter().any(within)
+    };
+    of_redis && (says("set_repl") || says("bitfield")) || to_redis && says("sort")
+}
+
+/// Returns the members and scores of a sorted set, the fields of a hash with their deadlines, the
+/// digest and the groups of a stream, and the digest of any other value.
 ///
 /// The digests of equal sorted sets may differ: redis-server stores the scores of small ones as
 /// text, and after a full sync a replica may have 0 for the -0 of its primary, or
-/// 0.10000000000000001 for 0.1. The digest of a stream covers only its entries.
+/// 0.10000000000000001 for 0.1. The digest of a stream covers only its entries. Valkey's digest of
+/// a hash does not cover deadlines.
 fn value(link: &mut Link, key: &[u8], compared: Groups) -> Result<String, LinkError> {
     let kind = link.ask(&Command::new("TYPE").arg(key))?;
     match kind.as_bytes() {
         Some(b"zset") => scores(link, key),
+        Some(b"hash") => fields(link, key),
         Some(b"stream") => Ok(digest(link, key)? + &groups(link, key, compared)?),
         _ => digest(link, key),
     }
@@ -64,6 +84,33 @@ fn digest(link: &mut Link, key: &[u8]) -> Result<String, LinkError> {
         .as_slice()
         .and_then(|digests| digests.first()?.as_bytes());
     Ok(Quoted(digest.unwrap_or_default()).to_string())
+}
+
+fn fields(link: &mut Link, key: &[u8]) -> Result<String, LinkError> {
+    let all = link.ask(&Command::new("HGETALL").arg(key))?;
+    let all: Vec<&[u8]> = all
+        .as_slice()
+        .unwrap_or_default()
+        .iter()
+        .filter_map(Value::as_bytes)
+        .collect();
+    let mut ask = Command::of(&["HPEXPIRETIME"]).arg(key).arg("FIELDS");
+    ask.push((all.len() / 2).to_string());
+    ask.extend(all.iter().step_by(2));
+    // A redis-server before 7.4 has no deadlines of fields, and replies with an error.
+    let deadlines = link.ask(&ask)?;
+    let deadlines = deadlines.as_slice().unwrap_or_default();
+    let mut fields: Vec<String> = all
+        .chunks(2)
+        .enumerate()
+        .map(|(at, pair)| {
+            let deadline = deadlines.get(at).and_then(Value::as_int).unwrap_or(-1);
+            let [field, value] = [0, 1].map(|at| Quoted(pair.get(at).copied().unwrap_or_default()));
+            format!("{field}={value}@{deadline}")
+        })
+        .collect();
+    fields.sort_unstable();
+    Ok(fields.join(" "))
 }
 
 fn scores(link: &mut Link, key: &[u8]) -> Result<String, LinkError> {

@@ -136,7 +136,7 @@ fn differs(
     }
     let mut tolerance = Tolerance::default();
     tolerance.record(exchange.elapsed);
-    let mut judge = Judge::new();
+    let mut judge = Judge::beside(addresses.peer);
     if sent
         .iter()
         .zip(&exchange.replies)

@@ -20,6 +20,7 @@ fn duel(a: &Oracle, b: &Oracle, options: &Options) -> Result<Summary, DuelError>
         Addresses {
             a: a.address(),
             b: b.address(),
+            peer: None,
         },
         options,
         |_| {},
@@ -170,6 +171,7 @@ fn a_late_deadline_is_detected() {
     let addresses = Addresses {
         a: a.address(),
         b: b.address(),
+        peer: None,
     };
     let mut pair = punctual_compat::link::Pair::connect(addresses).expect("both run");
     // After a stall of the machine, the tolerance may exceed half a second, so the test tries

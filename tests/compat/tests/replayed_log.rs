@@ -11,7 +11,7 @@ use punctual_compat::command::Command;
 use punctual_compat::link::{Link, Side};
 use punctual_compat::replayed::Groups;
 use punctual_compat::{Addresses, Duel, Family, Options, Oracle, Protocol, replayed};
-use punctual_harness::{number, seed};
+use punctual_harness::{Peer, number, seed};
 use punctual_server::Server;
 use tempfile::TempDir;
 
@@ -70,6 +70,7 @@ fn servers_that_replay_the_log_have_the_same_data() {
         let addresses = Addresses {
             a: address,
             b: oracle.address(),
+            peer: Some(Peer::Redis7),
         };
         Duel::run(addresses, &options, |_| {}).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(link.ask(&wait).unwrap(), punctual_resp::Value::Int(1));

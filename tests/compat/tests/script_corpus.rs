@@ -85,6 +85,7 @@ fn replies_are_those_of_redis() {
         let servers = || Addresses {
             a: ours.addr().expect("it listens on TCP"),
             b: redis.insert(oracle()).address(),
+            peer: None,
         };
         run(servers, &format!("threads {threads}"), |entry| {
             threads == 1 || entry.verdict != Verdict::Unsafe
@@ -102,6 +103,7 @@ fn redis_agrees_with_itself() {
         Addresses {
             a: a.address(),
             b: b.address(),
+            peer: None,
         }
     };
     run(servers, "redis-server twice", |entry| {

@@ -9,8 +9,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use punctual_rdb::{
-    Blocks, Contents, Element, Event, Failure, Intset, Listpack, Node, Parts, Reader, Source,
-    StreamPart, dump, listpack, lzf,
+    Blocks, Contents, Dialect, Element, Event, Failure, Intset, Listpack, Node, Parts, Reader,
+    Source, StreamPart, dump, listpack, lzf,
     stream::{Block, StreamId},
     ziplist::Ziplist,
 };
@@ -224,11 +224,13 @@ fuzz_target!(|data: &[u8]| {
     }
 
     let _ = dump::Restore::new(data);
-    let mut restore = dump::Restore::from_body(data);
-    if let Ok(value) = restore.value()
-        && let Ok(contents) = value.read()
-    {
-        let _ = Tally::default().contents(contents);
+    for dialect in [Dialect::Redis, Dialect::Valkey] {
+        let mut restore = dump::Restore::from_body(data, dialect);
+        if let Ok(value) = restore.value()
+            && let Ok(contents) = value.read()
+        {
+            let _ = Tally::default().contents(contents);
+        }
     }
 
     if let Ok(listpack) = Listpack::new(data) {

@@ -2,6 +2,7 @@
 //!
 //! - [`Launch`] starts a redis-server, or a program with the same options. The result is a
 //!   [`Process`], which is killed on drop.
+//! - [`Peer`] names the servers of other projects, and finds their programs.
 //! - [`Proxy`] forwards connections between servers, and cuts them when a test says so.
 //! - [`Wire`] is a blocking RESP client. It panics if a reply is not the expected one; its `try_`
 //!   functions return errors of the connection.
@@ -11,6 +12,7 @@
 //! other crate can use it.
 #![forbid(unsafe_code)]
 
+mod peer;
 mod process;
 mod proxy;
 mod random;
@@ -22,6 +24,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+pub use peer::Peer;
 pub use process::{Launch, LaunchError, Process, Ready, Running, last_lines, resident_bytes};
 pub use proxy::Proxy;
 pub use random::{Random, seed};

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use punctual_harness::Random;
-use punctual_rdb::{Blocks, Encoder, Kind, Meta, Reader, Reason, VERSION, Writer, dump};
+use punctual_rdb::{Blocks, Element, Encoder, Kind, Meta, Reader, Reason, VERSION, Writer, dump};
 
 use crate::by_hand::old_values;
 use crate::contents::{Plain, names, restored, sealed, snapshot};
@@ -40,12 +40,11 @@ fn values() -> Vec<(Kind, Vec<u8>)> {
     encoder.string(&mut out, &blob);
     values.push((Kind::SetIntset, out));
     let mut out = Vec::new();
-    encoder.millis(&mut out, 1_700_000_000_000);
+    encoder.field_base(&mut out, 1_700_000_000_000);
     encoder.len(&mut out, 2);
     for (field, expiry) in [(b"a", None), (b"b", Some(1_700_000_000_000))] {
-        encoder.field_expiry(&mut out, 1_700_000_000_000, expiry);
-        encoder.string(&mut out, field);
-        encoder.string(&mut out, field);
+        let field = Element::Bytes(field);
+        encoder.field(&mut out, 1_700_000_000_000, field, field, expiry);
     }
     values.push((Kind::HashExpiry, out));
     values.extend(streams::RECORDS.iter().cloned());

@@ -8,3 +8,4 @@ mod ours_to_redis;
 mod redis_to_ours;
 mod server;
 mod streams;
+mod valkey;

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_rdb::intset::{self, Width};
-use punctual_rdb::{Encoder, Kind, Meta, Reader, VERSION, VERSION_FIELD_EXPIRY, Writer, listpack};
+use punctual_rdb::listpack;
+use punctual_rdb::{Element, Encoder, Kind, Meta, Reader, VERSION, VERSION_FIELD_EXPIRY, Writer};
 
 use crate::contents::{Plain, Text, assert_same, restored, sealed, snapshot};
 use crate::server::Server;
@@ -218,12 +219,11 @@ fn hashes_with_times_round_trip() {
         .filter_map(|(_, expiry)| *expiry)
         .min()
         .unwrap();
-    encoder.millis(&mut out, first);
+    encoder.field_base(&mut out, first);
     encoder.len(&mut out, fields.len() as u64);
     for (field, (value, expiry)) in &fields {
-        encoder.field_expiry(&mut out, first, *expiry);
-        encoder.string(&mut out, field);
-        encoder.string(&mut out, value);
+        let (field, value) = (Element::Bytes(field), Element::Bytes(value));
+        encoder.field(&mut out, first, field, value, *expiry);
     }
     let hash = Plain::Hash(fields);
     let payload = sealed(Kind::HashExpiry, &out);

@@ -20,7 +20,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use libc::{c_int, c_void};
-use punctual_server::HugePages as Policy;
+use punctual_server::config::HugePages as Policy;
 
 /// Bytes of a huge page.
 const HUGE: usize = 2 << 20;

@@ -1,6 +1,6 @@
 //! Systems other than Linux decide by themselves which pages are huge.
 
-use punctual_server::HugePages;
+use punctual_server::config::HugePages;
 
 pub(super) fn set_policy(_: HugePages) {}
 

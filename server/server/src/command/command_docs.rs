@@ -1,7 +1,7 @@
 //! COMMAND DOCS: documentation of commands, for redis-cli's hints and for generators of client
 //! libraries.
 //!
-//! The reply does not depend on `compatibility-version`: arguments and changes name the Redis
+//! The reply does not depend on `reported-version`: arguments and changes name the Redis
 //! version that introduced them.
 
 use punctual_resp::{Args, Reply};

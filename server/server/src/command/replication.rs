@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use punctual_rdb::Dialect;
 use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
@@ -129,7 +130,7 @@ fn replconf(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error>
                 };
             }
             b"rdb-filter-only" => call.session.peer.filter = Some(filter(value)?),
-            b"version" => {}
+            b"version" => call.session.peer.dialect = dialect(value),
             _ => {
                 return Err(Error::repeating(
                     "ERR Unrecognized REPLCONF option: ",
@@ -141,6 +142,15 @@ fn replconf(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error>
     }
     reply.ok();
     Ok(())
+}
+
+/// Returns the dialect for a replica of this version. Only Valkey and Punctual announce a version.
+fn dialect(version: &[u8]) -> Dialect {
+    let major = version.split(|b| *b == b'.').next().and_then(parse_i64);
+    match major {
+        Some(9..) => Dialect::Valkey,
+        _ => Dialect::Redis,
+    }
 }
 
 /// Parses the names of the parts of the dataset that a filtered snapshot contains.

@@ -41,8 +41,8 @@ pub use self::invocation::{Invocation, Override};
 pub use self::metrics::MetricsSettings;
 pub(crate) use self::rewrite::replace as replace_file;
 pub use self::settings::{
-    AppendSync, BindAddress, ClockKind, Permission, ReplicaSettings, Settings, ShutdownOptions,
-    Supervised,
+    AppendSync, BindAddress, ClockKind, HugePages, Permission, ReplicaSettings, Settings,
+    ShutdownOptions, Supervised,
 };
 pub(crate) use self::source::names;
 pub use self::tls::{AuthClients, TlsSettings};

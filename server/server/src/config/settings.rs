@@ -14,7 +14,6 @@ use crate::config::metrics::MetricsSettings;
 use crate::config::tls::TlsSettings;
 use crate::config::value::{OutputLimit, SavePoint, Value};
 use crate::log::{Level, Logger};
-use crate::memory::reclaim::HugePages;
 use crate::version;
 pub(crate) use values::Values;
 
@@ -209,6 +208,17 @@ pub struct BindAddress {
     pub optional: bool,
 }
 
+/// Which memory of the process lies in huge pages, if the system makes huge pages at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HugePages {
+    /// None.
+    Never,
+    /// Memory that is in full use. Huge pages do not make the process larger.
+    Merged,
+    /// The memory that the system chooses.
+    Kernel,
+}
+
 /// When the append-only file is synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AppendSync {
@@ -386,7 +396,7 @@ impl Settings {
             module_command: values.permission("enable-module-command"),
             threads: values.number("threads"),
             shards: values.number("shards"),
-            redis_version: version::named(values.word("compatibility-version")),
+            redis_version: version::named(values.word("reported-version")),
             clock: clock(&values),
             seed: values.number("seed"),
             maxmemory: values.bytes("maxmemory"),

@@ -54,7 +54,7 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     integer("seed", 0, LONG, "0").at_start().sensitive().implemented(),
     yes_no("notify-expired-values", "no").implemented(),
     yes_no("import-skip-unknown", "no").implemented(),
-    choice("compatibility-version", version::COMPATIBLE, "7.2").at_start().implemented(),
+    choice("reported-version", version::COMPATIBLE, "7.2").at_start().implemented(),
 
     // The HTTP port of the metrics and the page.
     integer("metrics-port", 0, 65535, "0").at_start().implemented(),

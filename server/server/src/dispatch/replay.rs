@@ -123,7 +123,8 @@ impl Dispatcher<'_, '_> {
     }
 
     /// Handles an error of a command in the primary's stream. As in Redis, the link stays open,
-    /// except after SELECT: the next commands would change the wrong database.
+    /// except after SELECT: the next commands would change the wrong database. It also closes after
+    /// a deadline that only Valkey accepts: the field would never expire.
     #[cold]
     pub(super) fn replayed_error(
         &mut self,
@@ -132,7 +133,7 @@ impl Dispatcher<'_, '_> {
         error: &Error,
         args: Args,
     ) {
-        if entry.row.flags.has(Flags::SELECTS) {
+        if entry.row.flags.has(Flags::SELECTS) || matches!(error, Error::ExpireTime(_)) {
             self.refuse_stream(session, error, args);
         } else {
             apply::report(self.shared, error, args);

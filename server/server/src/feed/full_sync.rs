@@ -18,7 +18,8 @@ use std::io::{self, Read as _, Seek as _, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use punctual_store::snapshot::Snapshot;
+use punctual_rdb::Dialect;
+use punctual_store::snapshot::{Format, Snapshot};
 use punctual_store::{Now, Turn};
 
 use crate::config::Settings;
@@ -26,7 +27,7 @@ use crate::log;
 use crate::node::Shared;
 use crate::persist::encode::{self, Header, HistoryPosition, Piece};
 use crate::reclaim::rounds;
-use crate::replication::replica::{Filter, Phase, Replica};
+use crate::replication::replica::{Filter, Peer, Phase, Replica};
 use crate::script::functions::registry::Libraries;
 
 /// Maximum size of a block in bytes. A TLS session accepts this many bytes in a call, and an event
@@ -44,9 +45,9 @@ pub(crate) fn begin_if_due(shared: &Arc<Shared>, settings: &Settings, turn: &mut
     if shared.durability.is_loading() || shared.stopping.load(Ordering::Acquire) {
         return;
     }
-    // Replicas with the same filter share a walk.
-    let filter = first.peer.filter;
-    waiting.retain(|replica| replica.peer.filter == filter);
+    // Replicas that want the same bytes share a walk.
+    let (filter, dialect) = (first.peer.filter, first.peer.dialect);
+    waiting.retain(|replica| replica.peer.filter == filter && replica.peer.dialect == dialect);
     let to_sockets = waiting.iter().all(|replica| replica.peer.eof)
         && (settings.repl_diskless_sync || filter.is_some());
     if to_sockets && filter.is_none() {
@@ -67,7 +68,7 @@ pub(crate) fn begin_if_due(shared: &Arc<Shared>, settings: &Settings, turn: &mut
     }
     // Only one walk runs at a time. During another walk, a later upkeep tries again.
     if shared.durability.begin_walk() {
-        begin(shared, turn, waiting, filter, to_sockets);
+        begin(shared, turn, waiting, to_sockets);
     }
 }
 
@@ -96,19 +97,20 @@ struct Job {
     now: Now,
     libraries: Libraries,
     position: HistoryPosition,
+    dialect: Dialect,
     replicas: Vec<Arc<Replica>>,
     /// Whether the bytes are sent while they are encoded, and not from a file.
     to_sockets: bool,
 }
 
-fn begin(
-    shared: &Arc<Shared>,
-    turn: &mut Turn,
-    replicas: Vec<Arc<Replica>>,
-    filter: Option<Filter>,
-    to_sockets: bool,
-) {
+fn begin(shared: &Arc<Shared>, turn: &mut Turn, replicas: Vec<Arc<Replica>>, to_sockets: bool) {
     let settings = shared.settings();
+    let Some(Peer {
+        filter, dialect, ..
+    }) = replicas.first().map(|replica| replica.peer.clone())
+    else {
+        return;
+    };
     turn.release();
     turn.lock_all();
     let libraries = match filter {
@@ -118,7 +120,10 @@ fn begin(
     let walk = Walk {
         shared: Arc::clone(shared),
         snapshot: match filter {
-            None => Snapshot::begin(turn, encode::format(&settings)),
+            None => {
+                let format = encode::format(&settings);
+                Snapshot::begin(turn, Format { dialect, ..format })
+            }
             Some(_) => Snapshot::default(),
         },
         complete: false,
@@ -158,10 +163,10 @@ fn begin(
             "disk"
         }
     );
-    if walk.snapshot.has_field_deadlines() {
+    if walk.snapshot.has_field_deadlines() && dialect == Dialect::Redis {
         log::warning!(
             shared.logger,
-            "Hash fields have deadlines: replicas before Redis 7.4 can't load the snapshot"
+            "Hash fields have deadlines: replicas before Redis 7.4 and Valkey 9.0 can't load the snapshot"
         );
     }
     let job = Job {
@@ -170,6 +175,7 @@ fn begin(
         now: turn.now,
         libraries,
         position,
+        dialect,
         replicas: replicas.clone(),
         to_sockets,
     };
@@ -226,6 +232,7 @@ impl Job {
     ) -> Result<(), Failure> {
         let mut header = Header::new(self.now, &self.libraries);
         header.position = Some(self.position);
+        header.dialect = self.dialect;
         let store = &self.shared.store;
         let done = encode::encode(
             self.shared.world,

@@ -18,6 +18,9 @@ use crate::replication::incoming::Incoming;
 use crate::replication::state::ReplicationId;
 use crate::replication::upstream::{Attempt, Phase};
 
+/// A version of Valkey whose snapshots we read. Valkey sends deadlines of hash fields only to a
+/// replica that announces such a version.
+const VALKEY_VERSION: &[u8] = b"9.1.0";
 /// Maximum length of a line from the primary, in bytes.
 const LINE_MAX: usize = 4 << 10;
 
@@ -28,6 +31,7 @@ enum Stage {
     Port,
     Address,
     Capabilities,
+    Version,
     Psync,
     /// The primary has announced a full synchronization of this history at this offset. Next it
     /// announces the snapshot's size.
@@ -145,8 +149,10 @@ impl Link {
             }
             Stage::Capabilities => {
                 unsupported("capa");
-                Stage::Psync
+                Stage::Version
             }
+            // Redis does not know this announcement.
+            Stage::Version => Stage::Psync,
             // The primary sends empty lines while its answer is not ready.
             Stage::Psync | Stage::FullSync(..) if reply.is_empty() => return,
             Stage::Psync => self.psync_answered(reply),
@@ -283,6 +289,7 @@ impl Conversation for Link {
                 say(&[b"REPLCONF", b"ip-address", ip]);
             }
             Stage::Capabilities => say(&[b"REPLCONF", b"capa", b"eof", b"capa", b"psync2"]),
+            Stage::Version => say(&[b"REPLCONF", b"version", VALKEY_VERSION]),
             Stage::Psync => {
                 let (id, from) = self.wanted_history();
                 let words = [&b"PSYNC"[..], id.as_bytes(), from.as_bytes(), b"FAILOVER"];

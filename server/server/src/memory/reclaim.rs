@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use parking_lot::Mutex;
 use punctual_store::Discarded;
 
+use crate::config::HugePages;
+
 /// Time for which freed memory stays with the allocator for new values, in ms.
 pub(crate) const DELAY_MS: u64 = 1_000;
 
@@ -34,17 +36,6 @@ pub struct Reclaim {
     pub merge: fn(&dyn Fn()),
     /// Returns the allocator's statistics as text.
     pub statistics: fn() -> String,
-}
-
-/// Which memory of the process lies in huge pages, if the system makes huge pages at all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HugePages {
-    /// None.
-    Never,
-    /// Memory that is in full use. Huge pages do not make the process larger.
-    Merged,
-    /// The memory that the system chooses.
-    Kernel,
 }
 
 /// A loop's share of a round. The loop that drops the last share ends the round.

@@ -4,7 +4,7 @@
 //! a thread of its own, the encoder holds the lock of one shard while it reads records, and no lock
 //! while the sink runs.
 
-use punctual_rdb::{Encoder, VERSION, VERSION_FIELD_EXPIRY, Writer};
+use punctual_rdb::{Dialect, Encoder, VERSION, VERSION_FIELD_EXPIRY, VERSION_VALKEY, Writer};
 use punctual_store::snapshot::{Format, Snapshot};
 use punctual_store::{NOTIFY_FIELD, Now};
 
@@ -18,10 +18,11 @@ use crate::world::process;
 /// Size of a block in bytes.
 const BLOCK_BYTES: usize = 1 << 20;
 
-/// Returns the format of a walk's records.
+/// Returns the format of a walk's records for a file.
 pub(crate) fn format(settings: &Settings) -> Format {
     Format {
         compress: settings.rdb_compression,
+        dialect: Dialect::Redis,
     }
 }
 
@@ -43,6 +44,8 @@ pub(crate) struct Header<'a> {
     pub(crate) position: Option<HistoryPosition>,
     /// Whether the snapshot is the base of an append-only file.
     pub(crate) aof_base: bool,
+    /// The dialect of the snapshot's [`Format`].
+    pub(crate) dialect: Dialect,
 }
 
 impl<'a> Header<'a> {
@@ -53,6 +56,7 @@ impl<'a> Header<'a> {
             libraries,
             position: None,
             aof_base: false,
+            dialect: Dialect::Redis,
         }
     }
 }
@@ -79,10 +83,10 @@ pub(crate) fn encode<E>(
     mut next: impl FnMut(&mut Snapshot, &mut Vec<u8>) -> Option<usize>,
     mut sink: impl FnMut(Piece<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let version = if snapshot.has_field_deadlines() {
-        VERSION_FIELD_EXPIRY
-    } else {
-        VERSION
+    let version = match (snapshot.has_field_deadlines(), header.dialect) {
+        (true, Dialect::Redis) => VERSION_FIELD_EXPIRY,
+        (true, Dialect::Valkey) => VERSION_VALKEY,
+        (false, _) => VERSION,
     };
     let mut block = Vec::with_capacity(BLOCK_BYTES + BLOCK_BYTES / 4);
     let mut writer = Writer::new(&mut block, version, settings.rdb_checksum);

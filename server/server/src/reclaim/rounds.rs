@@ -16,7 +16,8 @@ use std::time::Duration;
 
 use punctual_store::Discarded;
 
-use crate::memory::reclaim::{HugePages, Job, Reclaim, Share};
+use crate::config::HugePages;
+use crate::memory::reclaim::{Job, Reclaim, Share};
 use crate::node::Shared;
 use crate::node::order::Order;
 use crate::world::process;

@@ -9,6 +9,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
+use punctual_rdb::Dialect;
+
 use crate::client::registry::ClientInfo;
 use crate::replication::transfer::Transfer;
 use crate::world::World;
@@ -28,6 +30,8 @@ pub(crate) struct Peer {
     pub(crate) rdb_only: bool,
     /// Parts of the snapshot that the client requests; `None` for all.
     pub(crate) filter: Option<Filter>,
+    /// The dialect of the snapshot: Valkey 9 reads deadlines of hash fields only in its own.
+    pub(crate) dialect: Dialect,
 }
 
 /// Parts of a filtered snapshot (REPLCONF rdb-filter-only).

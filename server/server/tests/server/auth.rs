@@ -27,13 +27,13 @@ fn hello(proto: u8, id: i64) -> String {
 #[test]
 fn the_version_that_clients_see_is_configured() {
     let mut config = Config::new().unwrap();
-    config.option("compatibility-version", "8.4").unwrap();
+    config.option("reported-version", "8.4").unwrap();
     let server = Server::builder().config(config).port(0).spawn().unwrap();
     let mut c = Wire::open(&server);
     assert!(c.text("INFO server").contains("redis_version:8.4.0\r\n"));
     c.expect(
-        &["CONFIG GET compatibility-version"],
-        "*2|$21|compatibility-version|$3|8.4|",
+        &["CONFIG GET reported-version"],
+        "*2|$16|reported-version|$3|8.4|",
     );
     let version = [
         "EVAL",

@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::commands::text;
 use crate::wire::redis::Redis;
 use crate::wire::{Open as _, Wire};
+use punctual_harness::Peer;
 use punctual_resp::Value;
 use punctual_server::Server;
 
@@ -350,14 +351,14 @@ fn arguments_have_all_tokens_of_redis() {
 
 #[test]
 fn arguments_are_those_of_redis_8_2() {
-    if let Some(redis) = Redis::start_peer("redis8/redis-server") {
+    if let Some(redis) = Redis::start_peer(Peer::Redis8) {
         compare_arguments(&redis, &[], AFTER_8_2);
     }
 }
 
 #[test]
 fn arguments_are_those_of_valkey() {
-    if let Some(valkey) = Redis::start_peer("valkey9/valkey-server") {
+    if let Some(valkey) = Redis::start_peer(Peer::Valkey9) {
         compare_arguments(&valkey, &["summary"], NOT_AS_IN_VALKEY);
     }
 }

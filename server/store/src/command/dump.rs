@@ -1,7 +1,7 @@
 //! DUMP and RESTORE. The payload is a value in the format of snapshots.
 
 use punctual_rdb::dump::{self, Restore};
-use punctual_rdb::{Contents, Kind, Own};
+use punctual_rdb::{Contents, Dialect, Kind, Own, VERSION};
 use punctual_resp::{Args, Reply};
 
 use crate::arguments::{TimeUnit, int, is};
@@ -10,6 +10,7 @@ use crate::events::Classes;
 use crate::keyspace::shard::Store;
 use crate::limits::Limits;
 use crate::spec::{Flags, Group};
+use crate::time::NEVER;
 use crate::turn::{Command, Cx};
 use crate::value::Value;
 use crate::value::timer::{Plan, Timer};
@@ -147,6 +148,7 @@ fn restore(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
         reply.ok();
         return Ok(());
     }
+    let logged = cx.is_logged().then(|| Logged::new(&value, &args[3]));
     let id = cx.add(key, value);
     let (uses, now) = (cx.limits().uses, cx.now());
     cx.set_deadline(key, id, deadline);
@@ -154,23 +156,54 @@ fn restore(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     // The usage is set after the commit, because a commit counts as a use under an LRM policy.
     cx.db_of(key)
         .touch(id, uses.restored(options.idle_s, options.freq, now));
-    if cx.is_logged() {
+    if let Some(logged) = logged {
         let mut buffer = itoa::Buffer::new();
         let at = buffer.format(deadline.unwrap_or(0)).as_bytes();
         let absolute = (deadline.is_some() && !options.absolute).then_some(&b"ABSTTL"[..]);
-        let words = [b"RESTORE", key, at].into_iter().chain(args.skip(3).iter());
-        let words: Vec<&[u8]> = words.chain(absolute).collect();
+        let payload = logged.payload.as_deref().unwrap_or(&args[3]);
+        let words = [b"RESTORE", key, at, payload].into_iter();
+        let words: Vec<&[u8]> = words.chain(args.skip(4).iter()).chain(absolute).collect();
         cx.effect(&words);
+        for (field, deadline) in &logged.deadlines {
+            let at = buffer.format(*deadline).as_bytes();
+            cx.effect(&[b"HPEXPIREAT", key, at, b"FIELDS", b"1", field]);
+        }
     }
     reply.ok();
     Ok(())
+}
+
+/// A value in a form that every replica and append-only file can read: redis-server before 7.4 and
+/// Valkey refuse payloads of later formats, and would lose the key.
+struct Logged {
+    /// The payload; `None` for the client's payload.
+    payload: Option<Vec<u8>>,
+    /// The fields with deadlines, if the payload is without them.
+    deadlines: Vec<(Vec<u8>, u64)>,
+}
+
+impl Logged {
+    fn new(value: &Value, payload: &[u8]) -> Self {
+        let mut deadlines = Vec::new();
+        let payload = match value {
+            _ if dump::version(payload) <= VERSION => None,
+            Value::Hash(hash) if hash.with_deadline() > 0 => {
+                for entry in hash.iter().filter(|entry| entry.deadline != NEVER) {
+                    deadlines.push((entry.name.with_text(<[u8]>::to_vec), entry.deadline));
+                }
+                Some(hash.dump_without_deadlines())
+            }
+            value => Some(value.dump()),
+        };
+        Self { payload, deadlines }
+    }
 }
 
 /// Returns the timer of a payload, or `None` for other values. The server compares the timer's user
 /// with the client's.
 pub fn timer_of(payload: &[u8]) -> Option<Plan> {
     let body = dump::body(payload).filter(|body| body.first() == Some(&Kind::Module.byte()))?;
-    let mut restore = Restore::from_body(body);
+    let mut restore = Restore::from_body(body, Dialect::Redis);
     match restore.value().ok()?.read().ok()? {
         Contents::OwnText(Own::Timer, text) => Some(text.with_text(Timer::from_bytes)?.plan()),
         _ => None,
@@ -182,13 +215,14 @@ fn read(cx: &Cx, payload: &[u8]) -> Result<Value, Error> {
     let body = open(cx.store(), payload).ok_or(Error::fixed(
         "ERR DUMP payload version or checksum are wrong",
     ))?;
-    decode(body, &cx.limits()).map_err(|_| BAD_FORMAT)
+    decode(body, dump::dialect(payload), &cx.limits()).map_err(|_| BAD_FORMAT)
 }
 
 /// Returns a description of the flaw of a payload that RESTORE refuses with [`BAD_FORMAT`]. The
 /// server logs it.
 pub fn flaw(store: &Store, payload: &[u8]) -> Option<String> {
-    decode(open(store, payload)?, &store.limits()).err()
+    let dialect = dump::dialect(payload);
+    decode(open(store, payload)?, dialect, &store.limits()).err()
 }
 
 fn open<'p>(store: &Store, payload: &'p [u8]) -> Option<&'p [u8]> {
@@ -199,12 +233,12 @@ fn open<'p>(store: &Store, payload: &'p [u8]) -> Option<&'p [u8]> {
     }
 }
 
-fn decode(body: &[u8], limits: &Limits) -> Result<Value, String> {
+fn decode(body: &[u8], dialect: Dialect, limits: &Limits) -> Result<Value, String> {
     let (settings, body) = match split_settings(body) {
         Some((settings, body)) => (Some(settings), body),
         None => (None, body),
     };
-    let mut restore = Restore::from_body(body);
+    let mut restore = Restore::from_body(body, dialect);
     let stored = restore.value().map_err(|error| error.to_string())?;
     let kind = stored.kind();
     let damaged = |flaw: &dyn std::fmt::Display| decode::damage(kind, flaw);
@@ -270,6 +304,46 @@ mod tests {
         assert_eq!(logged(b"0", &[b"REPLACE"]), "*5 RESTORE k 0  $7 REPLACE");
         let options = logged(b"2000000", &[b"ABSTTL", b"REPLACE"]);
         assert_eq!(options, "*6 RESTORE k 2000000  $6 ABSTTL $7 REPLACE");
+    }
+
+    /// redis-server 7.0 and Valkey refuse payloads of Redis 8, and Redis refuses Valkey's.
+    #[test]
+    fn the_log_has_a_payload_for_every_server() {
+        let sealed = |body: &[u8], version: u16| {
+            let mut payload = [body, &version.to_le_bytes()].concat();
+            let sum = punctual_rdb::crc64(&payload);
+            payload.extend_from_slice(&sum.to_le_bytes());
+            payload
+        };
+        // A hash with two fields. Redis counts deadlines from a base, and 0 means no deadline.
+        // Valkey writes the deadline after the value, and -1 means no deadline.
+        let base = b"\x80\x84\x1e\0\0\0\0\0";
+        let none = [0xFF; 8];
+        let of_redis = [b"\x18", &base[..], b"\x02\x01\x01a\x011\0\x01b\x012"].concat();
+        let of_valkey = [b"\x16\x02\x01a\x011", &base[..], b"\x01b\x012", &none].concat();
+        let mut fixture = Fixture::new();
+        fixture.set_logged(true);
+        for payload in [sealed(&of_redis, 12), sealed(&of_valkey, 80)] {
+            fixture.run("DEL r");
+            fixture.take_log();
+            assert_eq!(
+                fixture.run_words(&[b"RESTORE", &b"r"[..], b"0", &payload]),
+                "+OK"
+            );
+            assert_eq!(
+                fixture.run("HPEXPIRETIME r FIELDS 2 a b"),
+                "*2 :2000000 :-1"
+            );
+            let log = fixture.take_log();
+            let text = String::from_utf8_lossy(&log).replace("\r\n", " ");
+            let (restore, rest) = text.split_once("*6").expect("HPEXPIREAT");
+            assert!(restore.contains("RESTORE"), "{text}");
+            assert_eq!(
+                rest,
+                " $10 HPEXPIREAT $1 r $7 2000000 $6 FIELDS $1 1 $1 a *1 $4 EXEC "
+            );
+            assert!(!log.windows(payload.len()).any(|part| part == payload));
+        }
     }
 
     #[test]

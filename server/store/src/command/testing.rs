@@ -221,7 +221,13 @@ impl Fixture {
     /// Returns a snapshot file of all databases.
     pub(crate) fn snapshot(&mut self) -> Vec<u8> {
         let mut turn = Turn::new(&self.store, self.now, &mut self.sink, self.classes);
-        let mut snapshot = Snapshot::begin(&mut turn, Format { compress: true });
+        let mut snapshot = Snapshot::begin(
+            &mut turn,
+            Format {
+                compress: true,
+                ..Format::default()
+            },
+        );
         let file = snapshot_file(&mut snapshot, |snapshot, out| {
             snapshot.next_held(&mut turn, out)
         });

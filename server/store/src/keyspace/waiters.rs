@@ -20,7 +20,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use punctual_resp::{OwnedArgs, Protocol};
 
-use crate::error::Error;
 use crate::keyspace::db::Db;
 use crate::time::Now;
 use crate::value::Value;
@@ -47,39 +46,31 @@ pub enum WaitCondition {
     Nothing,
 }
 
-/// Result of a changed key for a waiter: the command runs again, or the wait ends with an error.
-pub(crate) type Outcome = Result<(), Error>;
-
-const STREAM_GONE: Error = Error::fixed("UNBLOCKED the stream key no longer exists");
-const GROUP_GONE: Error =
-    Error::fixed("NOGROUP the consumer group this client was blocked on no longer exists");
-
 impl WaitCondition {
-    /// Returns the outcome of `value`, the value of a key, or `None` if the command must go on
-    /// waiting. `has_entry_after` returns whether a stream has an entry after one of the IDs of
-    /// [`WaitCondition::Entries`] that belong to the key.
-    fn outcome(
+    /// Returns whether `value`, the value of a key, ends the wait: the command runs again and
+    /// replies, perhaps with an error. `has_entry_after` returns whether a stream has an entry
+    /// after one of the IDs of [`WaitCondition::Entries`] that belong to the key.
+    fn is_met(
         &self,
         value: Option<&Value>,
         now: Now,
         has_entry_after: impl Fn(&[Id], &Stream) -> bool,
-    ) -> Option<Outcome> {
-        let served = match (self, value) {
+    ) -> bool {
+        match (self, value) {
             (Self::List(len), Some(Value::List(list))) => list.len() >= *len,
             (Self::Zset, Some(Value::Zset(_))) => true,
             (Self::Entries(after), Some(Value::Stream(stream))) => has_entry_after(after, stream),
-            (Self::Group(name, idle), Some(Value::Stream(stream))) => match stream.group(name) {
-                Some(group) => {
+            (Self::Group(name, idle), Some(Value::Stream(stream))) => {
+                stream.group(name).is_none_or(|group| {
                     stream.shows_after(group.last_id, now)
                         || stream.has_claimable(group, now, *idle)
-                }
-                None => return Some(Err(GROUP_GONE)),
-            },
-            (Self::Group(..), _) => return Some(Err(STREAM_GONE)),
+                })
+            }
+            // The stream is gone: the command replies NOGROUP or WRONGTYPE.
+            (Self::Group(..), _) => true,
             (Self::Jobs, Some(Value::Jobs(jobs))) => jobs.can_take(now),
             _ => false,
-        };
-        served.then_some(Ok(()))
+        }
     }
 
     const fn is_group(&self) -> bool {
@@ -265,10 +256,9 @@ impl Waiter {
         self.args.as_args().skip(start).take(end - start).iter()
     }
 
-    /// Returns the outcome of `value`, the value of `key`, or `None` if the command must go on
-    /// waiting.
-    fn outcome(&self, key: &[u8], value: Option<&Value>, now: Now) -> Option<Outcome> {
-        self.wait.condition.outcome(value, now, |ids, stream| {
+    /// Returns whether `value`, the value of `key`, ends the wait.
+    fn is_met(&self, key: &[u8], value: Option<&Value>, now: Now) -> bool {
+        self.wait.condition.is_met(value, now, |ids, stream| {
             let mut ids_of_key = self.keys().zip(ids).filter(|(other, _)| *other == key);
             ids_of_key.any(|(_, id)| stream.shows_after(*id, now))
         })
@@ -382,8 +372,8 @@ impl Waiters {
         keys
     }
 
-    /// Returns the first waiter after `ticket` in a key's queue that `value`, the key's value,
-    /// serves, or whose wait `value` ends with an error.
+    /// Returns the first waiter after `ticket` in a key's queue whose wait `value`, the key's
+    /// value, ends.
     pub(crate) fn next(
         &self,
         db: usize,
@@ -391,7 +381,7 @@ impl Waiters {
         ticket: u64,
         value: Option<&Value>,
         now: Now,
-    ) -> Option<(Arc<Waiter>, Outcome)> {
+    ) -> Option<Arc<Waiter>> {
         let queue = self.dbs.get(db)?.get(key)?;
         // Many workers may wait for the same group or queue. So the last condition that was not met
         // is not evaluated again for the waiters that follow with an equal condition.
@@ -401,10 +391,11 @@ impl Waiters {
             if waiter.has_ended() || waiter.has_timed_out(now) || unserved == Some(condition) {
                 continue;
             }
-            match waiter.outcome(key, value, now) {
-                Some(outcome) => return Some((Arc::clone(waiter), outcome)),
-                None if condition.is_shared() => unserved = Some(condition),
-                None => {}
+            if waiter.is_met(key, value, now) {
+                return Some(Arc::clone(waiter));
+            }
+            if condition.is_shared() {
+                unserved = Some(condition);
             }
         }
         None

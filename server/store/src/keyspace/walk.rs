@@ -15,7 +15,7 @@
 
 use std::collections::BTreeMap;
 
-use punctual_rdb::{Encoder, Kind, Meta};
+use punctual_rdb::{Dialect, Encoder, Kind, Meta};
 
 use crate::keyspace::records::Id;
 use crate::keyspace::records::Record;
@@ -37,6 +37,8 @@ const SLICE_INDICES: u32 = 4_096;
 pub struct Format {
     /// Compress long strings (`rdbcompression`).
     pub compress: bool,
+    /// The servers that will read the records.
+    pub dialect: Dialect,
 }
 
 /// Result of one step of a walk.
@@ -92,7 +94,7 @@ impl Walk {
     pub(crate) fn new(number: usize, format: Format, records: &Pages<Record>) -> Self {
         Self {
             number,
-            encoder: Encoder::new(format.compress),
+            encoder: Encoder::new(format.compress).dialect(format.dialect),
             unwritten: Unwritten::new(records.end()),
             early: Vec::new(),
             early_keys: 0,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use punctual_resp::{OwnedArgs, Reply};
 
 use crate::error::Error;
-use crate::keyspace::waiters::{Outcome, Wait, Waiter, WaiterId, WaitingClient};
+use crate::keyspace::waiters::{Wait, Waiter, WaiterId, WaitingClient};
 use crate::turn::{Command, Turn};
 
 /// A key whose waiting clients may be served.
@@ -101,7 +101,7 @@ impl Turn<'_> {
             let found = self.next_waiter(db, &key, after);
             let ready = self.ready.front_mut()?;
             ready.key = key;
-            let Some((waiter, outcome)) = found else {
+            let Some(waiter) = found else {
                 self.ready.pop_front();
                 continue;
             };
@@ -118,15 +118,14 @@ impl Turn<'_> {
             if !waiter.claim() {
                 continue;
             }
-            let result = self.run_again(command, &waiter, outcome, out);
+            let result = self.run_again(command, &waiter, out);
             self.leave_queues(&waiter);
             return Some((waiter, result));
         }
     }
 
-    /// Returns the next waiter of a key that the key's value serves or whose wait it ends. Locks
-    /// the key's shard.
-    fn next_waiter(&mut self, db: usize, key: &[u8], after: u64) -> Option<(Arc<Waiter>, Outcome)> {
+    /// Returns the next waiter of a key whose wait the key's value ends. Locks the key's shard.
+    fn next_waiter(&mut self, db: usize, key: &[u8], after: u64) -> Option<Arc<Waiter>> {
         let number = self.store.shard_of(key);
         self.lock_one(number);
         let now = self.now;
@@ -154,7 +153,6 @@ impl Turn<'_> {
         &mut self,
         command: &Command,
         waiter: &Waiter,
-        outcome: Outcome,
         out: &mut Vec<u8>,
     ) -> Result<(), Error> {
         let start = out.len();
@@ -163,8 +161,7 @@ impl Turn<'_> {
         let args = waiter.args().as_args();
         self.sink.serves(waiter);
         let by = std::mem::replace(&mut self.client, client.id.client);
-        let result =
-            outcome.and_then(|()| self.run(command, client.db, client.touch, args, &mut reply));
+        let result = self.run(command, client.db, client.touch, args, &mut reply);
         self.client = by;
         match &result {
             Err(error) => reply.error(error.bytes()),

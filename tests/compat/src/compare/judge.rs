@@ -1,24 +1,32 @@
 //! Comparison of replies that depend on earlier commands: EXEC and samples.
 
+use punctual_harness::Peer;
 use punctual_resp::Value;
 
 use super::collections::is_drawn_from;
 use super::{Rule, Tolerance};
 use crate::command::Command;
+use crate::differences::accepts;
 
 /// Compares the replies to the commands of one connection. It must get all of them in order.
 #[derive(Debug, Default)]
 pub struct Judge {
     /// Commands queued since MULTI; `None` outside a transaction.
     queued: Option<Vec<Command>>,
+    /// The kind of the reference server.
+    peer: Option<Peer>,
     /// The key of the last command and both replies, if the reply was a whole collection.
     listing: Option<(Vec<u8>, Value, Value)>,
 }
 
 impl Judge {
-    /// Returns a judge for a connection outside any transaction.
-    pub fn new() -> Self {
-        Self::default()
+    /// Returns a judge for a connection outside any transaction, to a reference server of this
+    /// kind.
+    pub fn beside(peer: Option<Peer>) -> Self {
+        Self {
+            peer,
+            ..Self::default()
+        }
     }
 
     /// Returns true if the replies to the connection's next command count as equal.
@@ -31,7 +39,7 @@ impl Judge {
             queued.push(command.clone());
             return true;
         }
-        match name.as_str() {
+        let same = match name.as_str() {
             "MULTI" if is_status(a, b"OK") => {
                 self.queued.get_or_insert_default();
                 a == b
@@ -45,7 +53,8 @@ impl Judge {
                 a == b
             }
             _ => self.same_alone(command, a, b, tolerance),
-        }
+        };
+        same || accepts(self.peer, command, a, b)
     }
 
     /// Compares the replies within EXEC, each by its own command's rule.
@@ -54,10 +63,10 @@ impl Judge {
             (Value::Array(a), Value::Array(b)) => {
                 a.len() == b.len()
                     && a.len() == queued.len()
-                    && queued
-                        .iter()
-                        .zip(a.iter().zip(b))
-                        .all(|(command, (a, b))| self.same_alone(command, a, b, tolerance))
+                    && queued.iter().zip(a.iter().zip(b)).all(|(command, (a, b))| {
+                        self.same_alone(command, a, b, tolerance)
+                            || accepts(self.peer, command, a, b)
+                    })
             }
             _ => a == b,
         }
@@ -117,7 +126,7 @@ mod tests {
 
     #[test]
     fn replies_inside_exec_follow_the_rules_of_their_commands() {
-        let mut judge = Judge::new();
+        let mut judge = Judge::default();
         let mut same = |words: &[&str], a: Value, b: Value| {
             judge.same(&Command::of(words), &a, &b, Tolerance::default())
         };
@@ -143,7 +152,7 @@ mod tests {
 
     #[test]
     fn commands_queued_on_one_side_only_differ() {
-        let mut judge = Judge::new();
+        let mut judge = Judge::default();
         assert!(!judge.same(
             &Command::of(&["GET", "k"]),
             &status("QUEUED"),
@@ -154,7 +163,7 @@ mod tests {
 
     #[test]
     fn samples_are_checked_against_the_preceding_listing() {
-        let mut judge = Judge::new();
+        let mut judge = Judge::default();
         let tolerance = Tolerance::default();
         let listing = Command::of(&["SMEMBERS", "s"]);
         let sample = Command::of(&["SRANDMEMBER", "s"]);

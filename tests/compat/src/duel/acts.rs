@@ -88,7 +88,7 @@ impl Duel<'_> {
         exchange: Exchange,
     ) -> Result<(), Stop> {
         let mut replies = exchange.replies.into_iter();
-        let mut judge = Judge::new();
+        let mut judge = Judge::beside(self.addresses.peer);
         for (index, step) in steps.iter().chain(unrecorded).enumerate() {
             if index < steps.len() {
                 self.record(step);

@@ -98,7 +98,7 @@ impl Duel<'_> {
                 b.as_int().unwrap_or_default(),
             ),
             waiting: None,
-            judge: Judge::new(),
+            judge: Judge::beside(self.addresses.peer),
         })
     }
 

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use punctual_harness::Peer;
+
 /// A family of commands. A stream draws from a set of families.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Family {
@@ -52,31 +54,59 @@ pub enum Family {
     Wire,
 }
 
-/// Each family's name and weight: the relative frequency of its groups of commands in pipelines.
-const TABLE: [(Family, &str, u32); 22] = [
-    (Family::Strings, "strings", 36),
-    (Family::Lists, "lists", 18),
-    (Family::Hashes, "hashes", 18),
-    (Family::Fields, "fields", 9),
-    (Family::Sets, "sets", 18),
-    (Family::Zsets, "zsets", 28),
-    (Family::Streams, "streams", 28),
-    (Family::Bitmaps, "bitmaps", 9),
-    (Family::Hyperloglog, "hyperloglog", 4),
-    (Family::Geo, "geo", 8),
-    (Family::Sort, "sort", 5),
-    (Family::Keys, "keys", 18),
-    (Family::Expiry, "expiry", 14),
-    (Family::Dumps, "dumps", 3),
-    (Family::Transactions, "transactions", 3),
-    (Family::Blocking, "blocking", 1),
-    (Family::Server, "server", 4),
-    (Family::Connection, "connection", 5),
-    (Family::Pubsub, "pubsub", 3),
-    (Family::Scripts, "scripts", 12),
-    (Family::Errors, "errors", 7),
+/// A family's row.
+struct Row {
+    family: Family,
+    name: &'static str,
+    /// The relative frequency of its groups of commands in pipelines.
+    weight: u32,
+    /// The peers that have its commands.
+    peers: &'static [Peer],
+}
+
+/// Commands of Redis 7.0.
+const EVERY_PEER: &[Peer] = &Peer::ALL;
+/// Valkey 9.1 differs in most groups: nested MULTI aborts the transaction, and inline requests have
+/// other quotes.
+const EVERY_REDIS: &[Peer] = &[Peer::Redis7, Peer::Redis8];
+/// Scripts end redis-server 8.2.3 now and then, and see sets in another order in Valkey.
+const ONLY_REDIS_7: &[Peer] = &[Peer::Redis7];
+/// Commands of Redis 7.4 that Valkey 9.1 has as well.
+const SINCE_2025: &[Peer] = &[Peer::Redis8, Peer::Valkey9];
+
+const fn row(family: Family, name: &'static str, weight: u32, peers: &'static [Peer]) -> Row {
+    Row {
+        family,
+        name,
+        weight,
+        peers,
+    }
+}
+
+const TABLE: [Row; 22] = [
+    row(Family::Strings, "strings", 36, EVERY_PEER),
+    row(Family::Lists, "lists", 18, EVERY_PEER),
+    row(Family::Hashes, "hashes", 18, EVERY_PEER),
+    row(Family::Fields, "fields", 9, SINCE_2025),
+    row(Family::Sets, "sets", 18, EVERY_PEER),
+    row(Family::Zsets, "zsets", 28, EVERY_PEER),
+    row(Family::Streams, "streams", 28, EVERY_PEER),
+    row(Family::Bitmaps, "bitmaps", 9, EVERY_PEER),
+    row(Family::Hyperloglog, "hyperloglog", 4, EVERY_PEER),
+    row(Family::Geo, "geo", 8, EVERY_PEER),
+    row(Family::Sort, "sort", 5, EVERY_PEER),
+    row(Family::Keys, "keys", 18, EVERY_PEER),
+    row(Family::Expiry, "expiry", 14, EVERY_PEER),
+    row(Family::Dumps, "dumps", 3, EVERY_PEER),
+    row(Family::Transactions, "transactions", 3, EVERY_REDIS),
+    row(Family::Blocking, "blocking", 1, EVERY_PEER),
+    row(Family::Server, "server", 4, EVERY_PEER),
+    row(Family::Connection, "connection", 5, EVERY_PEER),
+    row(Family::Pubsub, "pubsub", 3, EVERY_PEER),
+    row(Family::Scripts, "scripts", 12, ONLY_REDIS_7),
+    row(Family::Errors, "errors", 7, EVERY_PEER),
     // Malformed requests are separate acts, not in pipelines.
-    (Family::Wire, "wire", 0),
+    row(Family::Wire, "wire", 0, EVERY_REDIS),
 ];
 
 impl Family {
@@ -85,7 +115,7 @@ impl Family {
         let mut all = [Family::Strings; TABLE.len()];
         let mut at = 0;
         while at < TABLE.len() {
-            all[at] = TABLE[at].0;
+            all[at] = TABLE[at].family;
             at += 1;
         }
         all
@@ -93,20 +123,22 @@ impl Family {
 
     /// Returns the weight: the relative frequency of this family's groups of commands in pipelines.
     pub(super) fn weight(self) -> u32 {
-        TABLE
-            .iter()
-            .find(|row| row.0 == self)
-            .map_or(0, |row| row.2)
+        self.row().map_or(0, |row| row.weight)
+    }
+
+    /// Returns true if the peer has this family's commands.
+    pub fn is_in(self, peer: Peer) -> bool {
+        self.row().is_some_and(|row| row.peers.contains(&peer))
+    }
+
+    fn row(self) -> Option<&'static Row> {
+        TABLE.iter().find(|row| row.family == self)
     }
 }
 
 impl fmt::Display for Family {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = TABLE
-            .iter()
-            .find(|row| row.0 == *self)
-            .map_or("", |row| row.1);
-        f.write_str(name)
+        f.write_str(self.row().map_or("", |row| row.name))
     }
 }
 
@@ -120,7 +152,7 @@ pub struct UnknownFamily {
 
 /// Returns all names, separated by commas, for the error message.
 fn names() -> String {
-    TABLE.map(|row| row.1).join(", ")
+    TABLE.map(|row| row.name).join(", ")
 }
 
 impl FromStr for Family {
@@ -129,8 +161,8 @@ impl FromStr for Family {
     fn from_str(name: &str) -> Result<Self, UnknownFamily> {
         TABLE
             .iter()
-            .find(|row| row.1 == name)
-            .map(|row| row.0)
+            .find(|row| row.name == name)
+            .map(|row| row.family)
             .ok_or_else(|| UnknownFamily {
                 name: name.to_owned(),
             })

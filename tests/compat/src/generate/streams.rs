@@ -361,7 +361,13 @@ fn read_group(draw: &mut Draw, steps: &mut Vec<Step>) {
     } else {
         push_streams(draw, &mut command, ">");
     }
-    steps.push(command.into());
+    let of_streams = |arg: &Vec<u8>| arg.eq_ignore_ascii_case(b"streams");
+    let first = command.args().iter().position(of_streams);
+    let streams = command.args()[first.map_or(0, |at| at + 1)..].to_vec();
+    match command.args()[1].eq_ignore_ascii_case(b"group") {
+        true => with_consumer(command, &streams[..streams.len().div_ceil(2)], steps),
+        false => steps.push(command.into()),
+    }
 }
 
 fn acknowledge(draw: &mut Draw, steps: &mut Vec<Step>) {
@@ -416,6 +422,18 @@ fn claim(draw: &mut Draw, steps: &mut Vec<Step>) {
             _ => {}
         }
     }
+    let key = command.args()[1].clone();
+    with_consumer(command, &[key], steps);
+}
+
+/// Appends a claim or a read after the creation of its consumer: since 7.2, the command itself
+/// creates the consumer, even without any entries.
+fn with_consumer(command: Command, streams: &[Vec<u8>], steps: &mut Vec<Step>) {
+    let (group, consumer) = (&command.args()[2], &command.args()[3]);
+    for key in streams {
+        let create = Command::of(&["XGROUP", "CREATECONSUMER"]).arg(key);
+        steps.push(create.arg(group).arg(consumer).into());
+    }
     steps.push(command.into());
 }
 
@@ -433,7 +451,8 @@ fn autoclaim(draw: &mut Draw, steps: &mut Vec<Step>) {
     if draw.chance(30) {
         command.push(draw.case("JUSTID"));
     }
-    steps.push(command.into());
+    let key = command.args()[1].clone();
+    with_consumer(command, &[key], steps);
 }
 
 fn info(draw: &mut Draw, steps: &mut Vec<Step>) {

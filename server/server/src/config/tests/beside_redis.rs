@@ -45,7 +45,7 @@ impl Redis {
 #[test]
 fn names_and_defaults_match_redis() {
     /// Directives that only Punctual has, or that are newer than Debian's Redis 7.0.
-    const NOT_THERE: [&str; 16] = [
+    const NOT_THERE: [&str; 17] = [
         "stream-idmp-duration",
         "stream-idmp-maxsize",
         "metrics-port",
@@ -57,7 +57,8 @@ fn names_and_defaults_match_redis() {
         "seed",
         "notify-expired-values",
         "import-skip-unknown",
-        "compatibility-version",
+        "reported-version",
+        "huge-pages",
         "locale-collate",
         "set-max-listpack-entries",
         "set-max-listpack-value",

@@ -318,7 +318,7 @@ fn all_default_save_points_are_written() {
 /// Returns false for directives with effects on the machine, on redis-server or on this test, and
 /// for directives newer than Debian's Redis 7.0.
 fn fit_for_redis(directive: &Directive) -> bool {
-    const UNFIT: [&str; 41] = [
+    const UNFIT: [&str; 42] = [
         "maxmemory-policy",
         "stream-idmp-duration",
         "stream-idmp-maxsize",
@@ -331,7 +331,8 @@ fn fit_for_redis(directive: &Directive) -> bool {
         "seed",
         "notify-expired-values",
         "import-skip-unknown",
-        "compatibility-version",
+        "reported-version",
+        "huge-pages",
         // Redis does not start with these directives without a certificate.
         "tls-port",
         "tls-replication",

@@ -22,8 +22,8 @@ use crate::node::Shared;
 use crate::persist::aof::commands::{Commands, Failure, Next};
 use crate::persist::load::{self, LoadError, Progress};
 
-/// First bytes of a snapshot.
-const SNAPSHOT_MAGIC: &[u8] = b"REDIS";
+/// First bytes of a snapshot; the second is Valkey 9's.
+const SNAPSHOT_MAGIC: [&[u8]; 2] = [b"REDIS", b"VALKEY"];
 /// Number of commands after which a load releases its locks.
 const COMMANDS_PER_PAUSE: u64 = 512;
 
@@ -152,12 +152,13 @@ impl OneFile<'_> {
         let mut file = file.map_err(self.failed(opening))?;
         let len = file.length().map_err(self.failed(opening))?;
         let mut begin = Vec::new();
-        let mut magic = (&mut file).take(SNAPSHOT_MAGIC.len() as u64);
+        let longest = SNAPSHOT_MAGIC.map(<[u8]>::len).into_iter().max();
+        let mut magic = (&mut file).take(longest.unwrap_or(0) as u64);
         magic
             .read_to_end(&mut begin)
             .map_err(self.failed("Unrecoverable error reading the append only file"))?;
         let mut offset = 0;
-        if begin == SNAPSHOT_MAGIC {
+        if SNAPSHOT_MAGIC.iter().any(|magic| begin.starts_with(magic)) {
             log::notice!(
                 self.shared.logger,
                 "Reading RDB base file on AOF loading..."

@@ -375,12 +375,12 @@ fn consumers_of_a_group_are_served_once_and_in_order() {
         blocked.block("XREADGROUP GROUP h e BLOCK 0 STREAMS s >");
         assert_eq!(
             blocked.run("XGROUP DESTROY s h"),
-            ":1, 4: -NOGROUP the consumer group this client was blocked on no longer exists"
+            ":1, 4: -NOGROUP No such key 's' or consumer group 'h' in XREADGROUP with GROUP option"
         );
         assert_eq!(
             blocked.run("DEL s"),
-            ":1, 1: -UNBLOCKED the stream key no longer exists, \
-             3: -UNBLOCKED the stream key no longer exists"
+            ":1, 1: -NOGROUP No such key 's' or consumer group 'g' in XREADGROUP with GROUP option, \
+             3: -NOGROUP No such key 's' or consumer group 'g' in XREADGROUP with GROUP option"
         );
         assert_eq!(blocked.fixture.store.waiting_keys(), 0);
     }

@@ -97,8 +97,8 @@ struct Claimer<'a> {
     args: Args<'a>,
     place: Place,
     record: RecordId,
-    /// Number of the consumer; `None` before its first claim, which creates a missing consumer.
-    number: Option<u32>,
+    /// Number of the consumer.
+    consumer: u32,
     min_idle_ms: i64,
     now_ms: u64,
     time_ms: u64,
@@ -112,6 +112,7 @@ struct Claimer<'a> {
 }
 
 impl<'a> Claimer<'a> {
+    /// Creates the consumer if it does not exist, even if it will claim nothing.
     fn new(
         cx: &mut Cx,
         args: Args<'a>,
@@ -119,13 +120,22 @@ impl<'a> Claimer<'a> {
         min_idle_ms: i64,
     ) -> Result<Self, Error> {
         let now = cx.now();
-        let group = cx.view::<Stream>(place, record)?.group(&args[2]);
-        let time_ms = group.map_or(now.read_ms(), |group| group.delivery_ms(now));
+        let [_, key, group_name, name] = [0, 1, 2, 3].map(|at| args.at(at));
+        let stream = cx.edit::<Stream>(place, record)?;
+        let group = stream.group_mut(group_name);
+        let group = group.ok_or_else(|| no_such_key_or_group(args))?;
+        let time_ms = group.delivery_ms(now);
+        let known = group.number_of(name);
+        let consumer = known.unwrap_or_else(|| group.add_consumer(name, now.read_ms()));
+        group.consumer_mut(consumer).seen_ms = now.read_ms();
+        if known.is_none() {
+            log_consumer(cx, key, group_name, name);
+        }
         Ok(Self {
             args,
             place,
             record,
-            number: None,
+            consumer,
             min_idle_ms,
             now_ms: now.read_ms(),
             time_ms,
@@ -135,25 +145,6 @@ impl<'a> Claimer<'a> {
             claimed: SmallVec::new(),
             gone: Vec::new(),
         })
-    }
-
-    /// Returns the consumer's number; creates the consumer if it does not exist.
-    fn number(&mut self, cx: &mut Cx) -> Result<u32, Error> {
-        if let Some(number) = self.number {
-            return Ok(number);
-        }
-        let [_, key, group_name, name] = [0, 1, 2, 3].map(|at| self.args.at(at));
-        let stream = cx.edit::<Stream>(self.place, self.record)?;
-        let group = stream.group_mut(group_name);
-        let group = group.ok_or_else(|| no_such_key_or_group(self.args))?;
-        let known = group.number_of(name);
-        let number = known.unwrap_or_else(|| group.add_consumer(name, self.now_ms));
-        group.consumer_mut(number).seen_ms = self.now_ms;
-        if known.is_none() {
-            log_consumer(cx, key, group_name, name);
-        }
-        self.number = Some(number);
-        Ok(number)
     }
 
     /// Claims an entry and replies with it. Returns false if the entry cannot be claimed.
@@ -180,11 +171,7 @@ impl<'a> Claimer<'a> {
         }) {
             return Ok(false);
         }
-        let consumer = self.number(cx)?;
-        let stream = cx.edit::<Stream>(self.place, self.record)?;
-        let Some(group) = stream.group_mut(&self.args[2]) else {
-            return Ok(false);
-        };
+        let consumer = self.consumer;
         let count = before.map_or(1, |entry| entry.deliveries);
         let deliveries = match self.deliveries {
             Some(count) => count,

@@ -178,9 +178,11 @@ impl<'a> Options<'a> {
                 };
             } else if is(arg, "STREAMS") && more > 0 {
                 if more % 2 == 1 {
-                    return Err(Error::fixed(
-                        "ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified.",
-                    ));
+                    return Err(Error::fixed(if of_group {
+                        "ERR Unbalanced 'xreadgroup' list of streams: for each stream key an ID or '>' must be specified."
+                    } else {
+                        "ERR Unbalanced 'xread' list of streams: for each stream key an ID or '$' must be specified."
+                    }));
                 }
                 options.keys = at + 1..at + 1 + more / 2;
                 break;
@@ -373,16 +375,6 @@ impl Reader<'_, '_, '_> {
             return Ok(None);
         };
         let (key, now_ms, now) = (source.key, self.now_ms, self.cx.now());
-        let stream = self.cx.view::<Stream>(place, record)?;
-        let Some(group) = stream.group(self.group) else {
-            return Ok(None);
-        };
-        if source.from == From::Unread
-            && !stream.shows_after(group.last_id, now)
-            && !stream.has_claimable(group, now, self.claim)
-        {
-            return Ok(None);
-        }
         let stream = self.cx.edit::<Stream>(place, record)?;
         let expected = self.count.min(stream.len() as usize);
         let Some(group) = stream.group_mut(self.group) else {
@@ -393,6 +385,16 @@ impl Reader<'_, '_, '_> {
         group.consumer_mut(number).seen_ms = now_ms;
         if known.is_none() {
             log_consumer(self.cx, key, self.group, self.consumer);
+        }
+        let stream = self.cx.view::<Stream>(place, record)?;
+        let Some(group) = stream.group(self.group) else {
+            return Ok(None);
+        };
+        if source.from == From::Unread
+            && !stream.shows_after(group.last_id, now)
+            && !stream.has_claimable(group, now, self.claim)
+        {
+            return Ok(None);
         }
         begin_stream(reply, key);
         let count = match source.from {

@@ -1,6 +1,6 @@
 //! [`Content`] of hashes, and reading hashes from snapshots.
 
-use punctual_rdb::{Element, Encoder, Kind};
+use punctual_rdb::{Element, Encoder, Kind, dump};
 use punctual_resp::Args;
 
 use super::{Hash, Table, element};
@@ -80,15 +80,22 @@ impl Content for Hash {
         let first = self.iter().filter_map(|entry| deadline(entry.deadline));
         let first = if timed { first.min().unwrap_or(0) } else { 0 };
         if timed {
-            to.millis(out, first);
+            to.field_base(out, first);
         }
         to.len(out, self.len() as u64);
         for entry in self.iter() {
             if timed {
-                to.field_expiry(out, first, deadline(entry.deadline));
+                to.field(
+                    out,
+                    first,
+                    entry.name,
+                    entry.value,
+                    deadline(entry.deadline),
+                );
+            } else {
+                to.element(out, entry.name);
+                to.element(out, entry.value);
             }
-            to.element(out, entry.name);
-            to.element(out, entry.value);
         }
     }
 
@@ -98,7 +105,7 @@ impl Content for Hash {
 
     fn begin_walk(&mut self, to: &mut Encoder, out: &mut Vec<u8>) {
         if self.kind() == Kind::HashExpiry {
-            to.millis(out, DEADLINE_BASE);
+            to.field_base(out, DEADLINE_BASE);
         }
         to.len(out, self.len() as u64);
         self.keyed_mut().into_iter().for_each(Keyed::begin_walk);
@@ -107,11 +114,14 @@ impl Content for Hash {
     fn walk_on(&mut self, kind: Kind, to: &mut Encoder, out: &mut Vec<u8>, full: usize) -> bool {
         self.keyed_mut().is_none_or(|fields| {
             fields.walk(|field, at| {
+                let value = element(&field.value);
                 if kind == Kind::HashExpiry {
-                    to.field_expiry(out, DEADLINE_BASE, deadline(at));
+                    let name = Element::Bytes(field.name());
+                    to.field(out, DEADLINE_BASE, name, value, deadline(at));
+                } else {
+                    to.string(out, field.name());
+                    to.element(out, value);
                 }
-                to.string(out, field.name());
-                to.element(out, element(&field.value));
                 out.len() < full
             })
         })
@@ -170,6 +180,18 @@ fn deadline(ms: u64) -> Option<i64> {
 }
 
 impl Hash {
+    /// Returns DUMP's payload of the hash without the deadlines of its fields. O(bytes).
+    pub(crate) fn dump_without_deadlines(&self) -> Vec<u8> {
+        let (mut payload, mut to) = (vec![Kind::Hash.byte()], Encoder::new(true));
+        to.len(&mut payload, self.len() as u64);
+        for entry in self.iter() {
+            to.element(&mut payload, entry.name);
+            to.element(&mut payload, entry.value);
+        }
+        dump::seal(&mut payload);
+        payload
+    }
+
     /// Creates a hash of about `count` fields that `next` reads. O(bytes).
     pub(crate) fn read<E>(
         count: u64,

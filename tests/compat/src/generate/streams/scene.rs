@@ -12,7 +12,9 @@ fn key(draw: &mut Draw) -> Vec<u8> {
 
 /// Returns a scene in which several clients block on one stream each, and other clients change the
 /// streams and their groups.
-pub(in crate::generate) fn scene(draw: &mut Draw) -> Scene {
+/// Without `with_groups`, no client reads for a group: redis-server 7.0 creates a consumer only
+/// when it delivers an entry.
+pub(in crate::generate) fn scene(draw: &mut Draw, with_groups: bool) -> Scene {
     let waiters = draw.count(1..=4);
     let mut moves = Vec::new();
     let prepare = KEYS.iter().map(|key| {
@@ -32,7 +34,7 @@ pub(in crate::generate) fn scene(draw: &mut Draw) -> Scene {
                 } else {
                     draw.pick(&["0", "100000"])
                 };
-                moves.push(Move::Block(client, block(draw, timeout)));
+                moves.push(Move::Block(client, block(draw, timeout, with_groups)));
                 if short {
                     moves.push(Move::ReadReplies(client));
                 } else {
@@ -48,7 +50,7 @@ pub(in crate::generate) fn scene(draw: &mut Draw) -> Scene {
                 let at = draw.count(0..=waiting.len() - 1);
                 moves.push(Move::Disconnect(waiting.remove(at)));
             }
-            _ => moves.push(Move::Run(draw.count(0..=1), others(draw))),
+            _ => moves.push(Move::Run(draw.count(0..=1), others(draw, with_groups))),
         }
     }
     Scene {
@@ -57,8 +59,8 @@ pub(in crate::generate) fn scene(draw: &mut Draw) -> Scene {
     }
 }
 
-fn block(draw: &mut Draw, timeout: &str) -> Command {
-    let of_group = draw.chance(60);
+fn block(draw: &mut Draw, timeout: &str, with_groups: bool) -> Command {
+    let of_group = draw.chance(60) && with_groups;
     let mut command = if of_group {
         let consumer = draw.pick(&["alice", "bob"]);
         let read = named(draw, "XREADGROUP").arg(draw.case("GROUP"));
@@ -83,20 +85,20 @@ fn block(draw: &mut Draw, timeout: &str) -> Command {
 
 /// Returns the commands of a connection while others block: one command, or a transaction on one
 /// key.
-fn others(draw: &mut Draw) -> Vec<Command> {
+fn others(draw: &mut Draw, with_groups: bool) -> Vec<Command> {
     let key = key(draw);
     if !draw.chance(20) {
-        return vec![change(draw, &key)];
+        return vec![change(draw, &key, with_groups)];
     }
     let mut commands = vec![named(draw, "MULTI")];
     for _ in 0..draw.between(1..=4) {
-        commands.push(change(draw, &key));
+        commands.push(change(draw, &key, with_groups));
     }
     commands.push(named(draw, "EXEC"));
     commands
 }
 
-fn change(draw: &mut Draw, key: &[u8]) -> Command {
+fn change(draw: &mut Draw, key: &[u8], with_groups: bool) -> Command {
     match draw.between(0..=99) {
         0..=49 => {
             let new = format!("{}-*", draw.weighted(&[(6, 20), (2, 21), (1, 10), (1, 5)]));
@@ -107,7 +109,7 @@ fn change(draw: &mut Draw, key: &[u8]) -> Command {
             let script = "return redis.call('XADD', KEYS[1], '21-*', 'f', 'v')";
             named(draw, "EVAL").arg(script).arg("1").arg(key)
         }
-        56..=63 => {
+        56..=63 if with_groups => {
             let read = named(draw, "XREADGROUP").arg("GROUP").arg("g").arg("carol");
             read.arg("COUNT").arg("1").arg("STREAMS").arg(key).arg(">")
         }
