@@ -245,6 +245,11 @@ impl<'r, S: Source> Value<'r, S> {
         self.kind
     }
 
+    /// Returns which of Punctual's own types the value has, if it has one.
+    pub fn own(&self) -> Option<Own> {
+        self.own
+    }
+
     /// Reads the value, or its header if it has items.
     ///
     /// # Errors

@@ -69,7 +69,8 @@ kinds! {
     Zset = 5,
     /// A module's value that only the module can read (release candidates of 4.0).
     ModulePreGa = 6,
-    /// A module's value, or one of Punctual's own values: a timer or a queue of jobs.
+    /// A module's value, or one of Punctual's own values: a timer, a queue of jobs, or a set or
+    /// sorted set whose members have deadlines.
     Module = 7,
     /// A list as one ziplist (before 3.2).
     ListZiplist = 10,

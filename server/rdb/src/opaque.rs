@@ -1,8 +1,9 @@
 //! Modules' values, and Punctual's own values, which are stored in the same form.
 //!
-//! A module's value is a sequence of typed parts, so it can be skipped without the module. Timers
-//! and queues of jobs, Punctual's own types ([`Own`]), use this form because a redis-server refuses
-//! a snapshot with a module that it does not have; it does not silently drop the keys.
+//! A module's value is a sequence of typed parts, so it can be skipped without the module. Timers,
+//! queues of jobs, and sets and sorted sets whose members have deadlines ([`Own`]) use this form
+//! because a redis-server refuses a snapshot with a module that it does not have; it does not
+//! silently drop the keys or the deadlines.
 
 use std::fmt;
 
@@ -91,10 +92,14 @@ pub enum Own {
     Timer = ModuleName::id(*b"punctimer", 1),
     /// A queue of jobs, stored in several parts.
     Jobs = ModuleName::id(*b"punctjobs", 1),
+    /// A set whose members have deadlines, stored in one part for each member.
+    Set = ModuleName::id(*b"punctsets", 1),
+    /// A sorted set whose members have deadlines, stored in one part for each member.
+    Zset = ModuleName::id(*b"punctzset", 1),
 }
 
 impl Own {
-    const ALL: [Self; 2] = [Self::Timer, Self::Jobs];
+    const ALL: [Self; 4] = [Self::Timer, Self::Jobs, Self::Set, Self::Zset];
 
     /// Reads an id. Returns the inner `Err`, with the name in the id, for a type of a module.
     pub(crate) fn read<S: Source>(input: &mut Input<S>) -> Fallible<Result<Self, ModuleName>, S> {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use punctual_rdb::{Blocks, Event, Failure, Kind, Reader, Record, Source};
+use punctual_rdb::{Blocks, Event, Failure, Own, Reader, Record, Source};
 use punctual_store::events::{Classes, Silent};
 use punctual_store::limits::Limits;
 use punctual_store::value::Value;
@@ -492,7 +492,7 @@ fn read_records<'s, S: Source<Error = io::Error>>(
                 let (settings, meta) = (fields.settings.take(), record.meta);
                 let deadline = meta.expire_ms.map(|ms| ms.max(0) as u64);
                 // A due timer fires, and a due queue of jobs expires, after the load.
-                let may_skip = record.value.kind() != Kind::Module;
+                let may_skip = !matches!(record.value.own(), Some(Own::Timer | Own::Jobs));
                 if may_skip && deadline.is_some_and(|at| turn.now.is_due(at)) {
                     expired += 1;
                     if fields.id.is_some() {

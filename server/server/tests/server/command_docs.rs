@@ -444,6 +444,24 @@ fn syntax(name: &str, fields: &BTreeMap<String, Value>) -> String {
         .join(" ")
 }
 
+/// The commands for the deadlines of members, which have the letters `s` and `z`.
+const DEADLINES_OF_MEMBERS: &[&str] = &[
+    "expire",
+    "expireat",
+    "expiretime",
+    "persist",
+    "pexpire",
+    "pexpireat",
+    "pexpiretime",
+    "pttl",
+    "ttl",
+];
+
+fn of_members(command: &str) -> bool {
+    let end = command.strip_prefix(['s', 'z']);
+    end.is_some_and(|end| DEADLINES_OF_MEMBERS.contains(&end))
+}
+
 /// Returns the code spans of a page that show syntax: spans in the first cells of tables, and spans
 /// that are alone on a line. The flag is true for an option of a command.
 fn syntax_on_page(page: &str) -> Vec<(String, bool)> {
@@ -473,7 +491,7 @@ fn pages_show_the_syntax_of_our_own_commands() {
             ["clock", "job", "notify", "timer"].contains(&container) && subcommand != "help"
                 || name == "xgroup|setlease"
         }
-        None => name == "xretain",
+        None => name == "xretain" || of_members(name),
     };
     let wanted: BTreeSet<String> = documents
         .iter()
@@ -504,7 +522,8 @@ fn pages_show_the_syntax_of_our_own_commands() {
             "XGROUP SETLEASE",
         ]
         .iter()
-        .any(|start| span.starts_with(start));
+        .any(|start| span.starts_with(start))
+            || span.contains(" MEMBERS ");
         let is_right = match is_option {
             true => wanted.iter().any(|syntax| syntax.contains(span)),
             false => wanted.contains(span) || !is_command || !has_values,

@@ -52,6 +52,15 @@ const NEW: &[&str] = &[
     "timer|set",
     "timer|state",
     "xgroup|setlease",
+    "zexpire",
+    "zexpireat",
+    "zexpiretime",
+    "zpersist",
+    "zpexpire",
+    "zpexpireat",
+    "zpexpiretime",
+    "zpttl",
+    "zttl",
     "xretain",
     // Redis 7.2.
     "client|no-touch",
@@ -87,6 +96,16 @@ const NEW: &[&str] = &[
     "xdelex",
     "xidmprecord",
     "xnack",
+    // Redis 8.12.
+    "sexpire",
+    "sexpireat",
+    "sexpiretime",
+    "spersist",
+    "spexpire",
+    "spexpireat",
+    "spexpiretime",
+    "spttl",
+    "sttl",
 ];
 
 /// Facts that differ between Redis 7.2 and the 7.0 that we compare with: command, fact, our value,

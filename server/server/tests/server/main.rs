@@ -54,6 +54,7 @@ mod killed_timers;
 mod log_lines;
 mod long_replies;
 mod many_clients;
+mod members;
 mod memory;
 mod metrics;
 mod migrate;

@@ -1,11 +1,10 @@
 //! The hash commands. This file has their rows, and the handlers are in submodules: `read` (HGET,
-//! HGETALL, HSCAN), `random` (HRANDFIELD), `write` (HSET, HDEL, HINCRBY), `expire` (HEXPIRE, HTTL,
-//! HPERSIST) and `extended` (HGETDEL, HGETEX, HSETEX).
+//! HGETALL, HSCAN), `random` (HRANDFIELD), `write` (HSET, HDEL, HINCRBY) and `extended` (HGETDEL,
+//! HGETEX, HSETEX). `command/parts.rs` has HEXPIRE, HTTL and HPERSIST.
 //!
-//! A command that names due fields expires them first (`Cx::expire_due_fields`), as commands do
+//! A command that names due fields expires them first (`Cx::expire_due_parts`), as commands do
 //! with due keys. A command that returns all fields skips due ones.
 
-mod expire;
 mod extended;
 mod random;
 mod read;
@@ -15,6 +14,7 @@ mod write;
 
 use punctual_rdb::listpack::Element;
 
+use crate::command::parts;
 use crate::error::Error;
 use crate::keyspace::records::Id;
 use crate::spec::{Flags, Group};
@@ -42,7 +42,7 @@ pub static COMMANDS: &[Command] = &[
             "Determines whether a field exists in a hash.",
         )
         .syntax("key field"),
-    row("hexpire", -6, GROW_FAST, expire::hexpire)
+    row("hexpire", -6, GROW_FAST, parts::expire::<Hash, 1000, false>)
         .access(&["RW update"])
         .doc(
             "7.4.0",
@@ -50,7 +50,7 @@ pub static COMMANDS: &[Command] = &[
             "Sets the expiration time of hash fields in seconds.",
         )
         .syntax("key seconds [condition: NX | XX | GT | LT] FIELDS (numfields field ...)"),
-    row("hexpireat", -6, GROW_FAST, expire::hexpireat)
+    row("hexpireat", -6, GROW_FAST, parts::expire::<Hash, 1000, true>)
         .access(&["RW update"])
         .doc(
             "7.4.0",
@@ -61,7 +61,7 @@ pub static COMMANDS: &[Command] = &[
             "key unix-time-seconds [condition: NX | XX | GT | LT] FIELDS (numfields field \
              ...)",
         ),
-    row("hexpiretime", -5, READ_FAST, expire::hexpiretime)
+    row("hexpiretime", -5, READ_FAST, parts::ttl::<Hash, 1000, true>)
         .access(&["RO access"])
         .doc(
             "7.4.0",
@@ -145,7 +145,7 @@ pub static COMMANDS: &[Command] = &[
         )
         .deprecated("4.0.0", "`HSET` with multiple field-value pairs")
         .syntax("key (data: field value) ..."),
-    row("hpersist", -5, WRITE_FAST, expire::hpersist)
+    row("hpersist", -5, WRITE_FAST, parts::persist::<Hash>)
         .access(&["RW update"])
         .doc(
             "7.4.0",
@@ -153,7 +153,7 @@ pub static COMMANDS: &[Command] = &[
             "Removes the expiration times of hash fields.",
         )
         .syntax("key FIELDS (numfields field ...)"),
-    row("hpexpire", -6, GROW_FAST, expire::hpexpire)
+    row("hpexpire", -6, GROW_FAST, parts::expire::<Hash, 1, false>)
         .access(&["RW update"])
         .doc(
             "7.4.0",
@@ -161,7 +161,7 @@ pub static COMMANDS: &[Command] = &[
             "Sets the expiration time of hash fields in milliseconds.",
         )
         .syntax("key milliseconds [condition: NX | XX | GT | LT] FIELDS (numfields field ...)"),
-    row("hpexpireat", -6, GROW_FAST, expire::hpexpireat)
+    row("hpexpireat", -6, GROW_FAST, parts::expire::<Hash, 1, true>)
         .access(&["RW update"])
         .doc(
             "7.4.0",
@@ -172,7 +172,7 @@ pub static COMMANDS: &[Command] = &[
             "key unix-time-milliseconds [condition: NX | XX | GT | LT] FIELDS (numfields \
              field ...)",
         ),
-    row("hpexpiretime", -5, READ_FAST, expire::hpexpiretime)
+    row("hpexpiretime", -5, READ_FAST, parts::ttl::<Hash, 1, true>)
         .access(&["RO access"])
         .doc(
             "7.4.0",
@@ -180,7 +180,7 @@ pub static COMMANDS: &[Command] = &[
             "Returns the expiration times of hash fields as Unix timestamps in milliseconds.",
         )
         .syntax("key FIELDS (numfields field ...)"),
-    row("hpttl", -5, READ_FAST, expire::hpttl)
+    row("hpttl", -5, READ_FAST, parts::ttl::<Hash, 1, false>)
         .access(&["RO access"])
         .tips(&["nondeterministic_output"])
         .doc(
@@ -246,7 +246,7 @@ pub static COMMANDS: &[Command] = &[
             "Returns the length of the value of a field in a hash.",
         )
         .syntax("key field"),
-    row("httl", -5, READ_FAST, expire::httl)
+    row("httl", -5, READ_FAST, parts::ttl::<Hash, 1000, false>)
         .access(&["RO access"])
         .tips(&["nondeterministic_output"])
         .doc(
@@ -285,20 +285,8 @@ fn find_to_read<'k>(
     };
     cx.view::<Hash>(place, id)?;
     Ok(cx
-        .expire_due_fields(place, id, key, names)
+        .expire_due_parts(place, id, key, names)
         .map(|id| (place, id)))
-}
-
-/// Finds a hash to write, and expires the named fields that are due.
-#[inline]
-fn find_to_write<'k>(
-    cx: &mut Cx,
-    key: &[u8],
-    names: impl Iterator<Item = &'k [u8]>,
-) -> Result<(Place, Option<Id>), Error> {
-    let (place, found) = cx.seek_as::<Hash>(key)?;
-    let found = found.and_then(|id| cx.expire_due_fields(place, id, key, names));
-    Ok((place, found))
 }
 
 /// Returns the value of a field, unless the field is due.

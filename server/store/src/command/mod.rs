@@ -18,8 +18,10 @@ pub mod hyperloglog;
 pub mod jobs;
 pub mod keys;
 pub mod lists;
+pub mod members;
 pub mod notify;
 pub mod object;
+mod parts;
 mod replies;
 pub mod scan;
 pub mod sets;
@@ -53,6 +55,8 @@ pub static FAMILIES: &[&[Command]] = &[
     jobs::COMMANDS,
     keys::COMMANDS,
     lists::COMMANDS,
+    members::SETS,
+    members::SORTED_SETS,
     notify::COMMANDS,
     object::COMMANDS,
     scan::COMMANDS,

@@ -195,7 +195,7 @@ impl Elements {
 fn elements(cx: &mut Cx, key: &[u8], options: &Options<'_>) -> Result<Elements, Error> {
     let backwards = options.constant && options.descending;
     let mut is_set = false;
-    let texts = match cx.read(key).map(|record| &record.value) {
+    let texts = match cx.values([key], |_| true)?[0] {
         None => Vec::new(),
         Some(Value::List(list)) if backwards => {
             let last = list.len().saturating_sub(1);

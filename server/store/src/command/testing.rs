@@ -3,7 +3,7 @@
 
 use punctual_resp::{Args, OwnedArgs, Parser, Protocol, Reply};
 
-use punctual_rdb::{Event, Kind, Reader, VERSION_FIELD_EXPIRY, Writer};
+use punctual_rdb::{Event, Own, Reader, VERSION_FIELD_EXPIRY, Writer};
 
 use crate::command;
 use crate::effects::Effects;
@@ -253,8 +253,8 @@ impl Fixture {
                 }
                 Event::Key(record) => {
                     let deadline = record.meta.expire_ms.map(|ms| ms as u64);
-                    let is_timer = record.value.kind() == Kind::Module;
-                    if !is_timer && deadline.is_some_and(|at| turn.now.is_due(at)) {
+                    let acts = matches!(record.value.own(), Some(Own::Timer | Own::Jobs));
+                    if !acts && deadline.is_some_and(|at| turn.now.is_due(at)) {
                         continue;
                     }
                     let contents = record.value.read().expect("a whole value");

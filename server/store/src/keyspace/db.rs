@@ -7,12 +7,11 @@
 //! rewrites the record); other records have no live entry. Every change of a deadline goes through
 //! [`Db::set_deadline`], every removal of a key through `Db::unlink`.
 //!
-//! Hash fields with deadlines, and streams and queues of jobs with a *timeline* (times at which
-//! something in the value is due), have timers in the same wheel; `fields.rs` and `timelines.rs`
-//! arm and disarm them.
+//! Values with a *timeline* (times at which something in the value is due, such as the deadlines of
+//! hash fields) have timers in the same wheel; `timelines.rs` arms and disarms them.
 
 mod evict;
-mod fields;
+mod hashes;
 mod local_keys;
 mod memory;
 mod timelines;
@@ -26,11 +25,12 @@ use punctual::queue::wheel::{RawWheel, Step};
 
 use self::local_keys::LocalKeys;
 pub use self::memory::DbMemory;
+use self::timelines::Parts;
 use self::timers::ByDeadline;
 use crate::hash_table::{Hash, HashTable, WARM_MAX};
-use crate::keyspace::field_timers::{Armed, FieldTimers, OF_FIELD, WHOLE};
 use crate::keyspace::key::Key;
 use crate::keyspace::records::{Id, Record, Records};
+use crate::keyspace::value_timers::{Armed, OF_VALUE, ValueTimers};
 use crate::keyspace::walk::{Format, Walk, WalkStep};
 use crate::time::NEVER;
 use crate::time::Now;
@@ -41,10 +41,10 @@ pub struct Db {
     index: HashTable,
     records: Records,
     wheel: RawWheel,
-    /// Timers of hash fields, and of values with a timeline.
-    fields: FieldTimers,
-    /// Number of the timers in `fields` that belong to values with a timeline.
-    timelines: usize,
+    /// Timers of values with a timeline.
+    values: ValueTimers,
+    /// Numbers of fields and members with a deadline.
+    parts: Parts,
     /// Records whose values are timers, by their deadlines; paused timers last.
     timers: ByDeadline,
     /// Records whose values are queues of jobs.
@@ -64,10 +64,8 @@ pub enum Expiry {
     /// This record is due. The caller must remove it or, if its value is a timer, file its deadline
     /// in the wheel again.
     Due(Id),
-    /// The field with this timer is due. The caller must remove the field.
-    DueField(u32),
-    /// The timer of this record's timeline has fired and was removed. The caller must process what
-    /// is due in the value and arm the timer again.
+    /// The timer of this record's value has fired and was removed. The caller must process what is
+    /// due in the value and arm the timer again.
     DueTimeline(Id),
     /// The budget is used up; more may be due.
     Busy,
@@ -82,8 +80,8 @@ impl Db {
             index: HashTable::default(),
             records: Records::default(),
             wheel: RawWheel::new(),
-            fields: FieldTimers::default(),
-            timelines: 0,
+            values: ValueTimers::default(),
+            parts: Parts::default(),
             timers: ByDeadline::default(),
             queues: BTreeSet::new(),
             local_keys: None,
@@ -174,7 +172,7 @@ impl Db {
     pub(crate) fn warm_next_due(&self, now: Now) {
         let armed = Armed {
             records: &self.records,
-            fields: &self.fields,
+            values: &self.values,
         };
         self.wheel.prefetch_due(now.read_ms(), WARM_MAX, &armed);
     }
@@ -304,11 +302,11 @@ impl Db {
         let record = self.get_mut(id);
         let (mut old, deadline) = (std::mem::replace(&mut record.value, value), record.deadline);
         self.unlist(&old, deadline, id);
-        self.disarm_fields(&old);
+        self.disarm_value(&old);
         if let Some(walk) = &mut self.walk {
             walk.keep(id, &mut old);
         }
-        self.arm_fields(id);
+        self.arm_value(id);
         old
     }
 
@@ -332,7 +330,7 @@ impl Db {
         }
         let records = &self.records;
         self.index.insert(hash, id, |i| place(records, i));
-        self.arm_fields(id);
+        self.arm_value(id);
         id
     }
 
@@ -383,7 +381,7 @@ impl Db {
         self.index.remove(hash, id, |i| place(records, i));
         let record = self.records.remove(id).expect("looked at just now");
         self.unlist(&record.value, record.deadline, id);
-        self.disarm_fields(&record.value);
+        self.disarm_value(&record.value);
         record
     }
 
@@ -419,7 +417,7 @@ impl Db {
             (NEVER, _) => {
                 record.stamp = stamp;
                 self.with_deadline += 1;
-                assert!(id < OF_FIELD, "2^31 keys in one database of a shard");
+                assert!(id < OF_VALUE, "2^31 keys in one database of a shard");
                 self.wheel.insert(new, id, stamp);
             }
             (_, NEVER) => {
@@ -448,7 +446,7 @@ impl Db {
     fn forget_entry(&mut self) {
         self.wheel.forget(&mut Armed {
             records: &self.records,
-            fields: &self.fields,
+            values: &self.values,
         });
     }
 
@@ -469,7 +467,7 @@ impl Db {
     pub(crate) fn set_wheel_time(&mut self, now: Now) {
         let mut armed = Armed {
             records: &self.records,
-            fields: &self.fields,
+            values: &self.values,
         };
         // With a budget of 0 the step moves no entries.
         self.wheel.step(now.read_ms(), &mut armed, &mut 0);
@@ -482,29 +480,24 @@ impl Db {
         }
         self.wheel.next_deadline(&mut Armed {
             records: &self.records,
-            fields: &self.fields,
+            values: &self.values,
         })
     }
 
-    /// Returns the next due record, field or timeline, in exact deadline order; [`Expiry`] says
-    /// what the caller must do with it. [`Db::remove_due`] removes a record, `Db::remove_due_field`
-    /// a field. Does at most `budget` steps of work and subtracts the steps from `budget`.
+    /// Returns the next due record or value, in exact deadline order; [`Expiry`] says what the
+    /// caller must do with it. [`Db::remove_due`] removes a record. Does at most `budget` steps of
+    /// work and subtracts the steps from `budget`.
     pub fn next_due(&mut self, now: Now, budget: &mut usize) -> Expiry {
         if self.is_following() {
             return self.next_local_due(now, budget);
         }
         let mut armed = Armed {
             records: &self.records,
-            fields: &self.fields,
+            values: &self.values,
         };
         match self.wheel.step(now.read_ms(), &mut armed, budget) {
-            Step::Due(due) if due.index & OF_FIELD != 0 => {
-                let timer = due.index & !OF_FIELD;
-                let armed = self.fields.get(timer).expect("it was due");
-                if armed.field == WHOLE {
-                    return Expiry::DueTimeline(self.timeline_fired(timer));
-                }
-                Expiry::DueField(timer)
+            Step::Due(due) if due.index & OF_VALUE != 0 => {
+                Expiry::DueTimeline(self.timeline_fired(due.index & !OF_VALUE))
             }
             Step::Due(due) => Expiry::Due(due.index),
             Step::Busy => Expiry::Busy,

@@ -8,12 +8,12 @@
 
 pub(crate) mod candidates;
 pub mod db;
-pub(crate) mod field_timers;
 pub mod key;
 pub(crate) mod notify;
 pub mod records;
 pub(crate) mod shard;
 pub mod tracked;
+pub(crate) mod value_timers;
 pub mod waiters;
 pub(crate) mod walk;
 pub mod watch;

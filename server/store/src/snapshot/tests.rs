@@ -20,7 +20,13 @@ const DATASET: &[&str] = &[
     "HSET timed f v g 12 h x",
     "HPEXPIRE timed 300 FIELDS 1 f",
     "HPEXPIRE timed 400 FIELDS 1 h",
+    "SADD timedset a 1 long-member-of-a-set",
+    "SPEXPIRE timedset 300 MEMBERS 2 a 1",
+    "SADD timedints 1 2 3",
+    "SPEXPIRE timedints 400 MEMBERS 1 2",
     "ZADD zset 1 a 2.5 b inf c -inf d",
+    "ZADD timedzset 1 a -2.5 b inf c",
+    "ZPEXPIRE timedzset 300 MEMBERS 2 a c",
     "SETBIT bits 1000 1",
     "PFADD hll a b c",
     "GEOADD geo 13.361389 38.115556 Palermo",
@@ -60,9 +66,21 @@ fn state_with(fixture: &mut Fixture, encodings: bool) -> Vec<String> {
                     let members = fixture.run(&format!("SMEMBERS {key}"));
                     let mut members: Vec<&str> = members.split(' ').collect();
                     members.sort_unstable();
-                    members.join(" ")
+                    let ttls = members.iter().filter(|m| !m.starts_with(['*', '$', '~']));
+                    let ttls: Vec<String> = ttls
+                        .map(|m| fixture.run(&format!("SPEXPIRETIME {key} MEMBERS 1 {m}")))
+                        .collect();
+                    format!("{} {}", members.join(" "), ttls.join(" "))
                 }
-                "zset" => fixture.run(&format!("ZRANGE {key} 0 -1 WITHSCORES")),
+                "zset" => {
+                    let members = fixture.run(&format!("ZRANGE {key} 0 -1 WITHSCORES"));
+                    let names = fixture.run(&format!("ZRANGE {key} 0 -1"));
+                    let names = names.split(' ').filter(|m| !m.starts_with(['*', '$']));
+                    let ttls: Vec<String> = names
+                        .map(|m| fixture.run(&format!("ZPEXPIRETIME {key} MEMBERS 1 {m}")))
+                        .collect();
+                    format!("{members} {}", ttls.join(" "))
+                }
                 _ => fixture.run(&format!("GET {key}")),
             };
             let at = fixture.run(&format!("PEXPIRETIME {key}"));
@@ -103,8 +121,8 @@ fn values_come_back_as_they_were() {
     for shards in [1, 8] {
         let mut fixture = filled(shards);
         let before = state(&mut fixture);
-        // The two HPEXPIRE lines add no key, and `filled` adds five keys.
-        assert_eq!(before.len(), DATASET.len() - 2 + 5);
+        // The five lines that set deadlines add no key, and `filled` adds five keys.
+        assert_eq!(before.len(), DATASET.len() - 5 + 5);
         fixture.events();
         fixture.reload();
         assert_eq!(fixture.events(), "", "a load publishes no events");
@@ -113,7 +131,13 @@ fn values_come_back_as_they_were() {
         fixture.advance(400);
         fixture.expire();
         let events = fixture.events();
-        for event in ["hexpired timed", "expired elsewhere @2"] {
+        for event in [
+            "hexpired timed",
+            "sexpired timedset",
+            "sexpired timedints",
+            "zexpired timedzset",
+            "expired elsewhere @2",
+        ] {
             assert!(events.contains(event), "{event} in {events}");
         }
         fixture.advance(5000);
@@ -184,7 +208,7 @@ fn happening() -> impl Strategy<Value = Happening> {
 /// Commands on few keys with large values. In tests a collection of three elements or pieces counts
 /// as large.
 fn large_happening() -> impl Strategy<Value = Happening> {
-    let line = (0..8u32, 0..43usize, any::<u8>(), 0..8u32).prop_map(|(key, kind, n, other)| {
+    let line = (0..8u32, 0..49usize, any::<u8>(), 0..8u32).prop_map(|(key, kind, n, other)| {
         let m = n % 16;
         Happening::Line(match kind {
             0..3 => format!("RPUSH l{key} {n} {m} a b c"),
@@ -224,6 +248,10 @@ fn large_happening() -> impl Strategy<Value = Happening> {
                 ["l", "h", "s", "z"][usize::from(n % 4)],
                 n / 4
             ),
+            29..31 => format!("SPEXPIRE s{key} {} MEMBERS 2 m{m} {m}", 1 + u32::from(n)),
+            31..33 => format!("ZPEXPIRE z{key} {} MEMBERS 2 m{m} x{n}", 1 + u32::from(n)),
+            33 => format!("SPERSIST s{key} MEMBERS 2 m{m} {m}"),
+            34 => format!("SMOVE s{key} s{other} m{m}"),
             _ => format!("SET {}{key} text", ["l", "h", "s", "z"][usize::from(n % 4)]),
         })
     });

@@ -339,8 +339,8 @@ impl Cx<'_, '_> {
         self.turn.commit_silently(self.db, key, count);
     }
 
-    /// Commits that elements of a collection were changed or removed. A collection that has become
-    /// empty is removed, with the event `del`.
+    /// Commits that elements of a collection, or their deadlines, were changed or removed, and arms
+    /// the collection's timer. A collection that has become empty is removed, with the event `del`.
     pub(crate) fn commit_elements(
         &mut self,
         place: Place,
@@ -355,6 +355,8 @@ impl Cx<'_, '_> {
         if part.get(id).value.is_empty_collection() {
             part.remove(id);
             self.turn.commit(self.db, key, Classes::GENERIC, "del", 0);
+        } else {
+            part.rearm(id);
         }
     }
 

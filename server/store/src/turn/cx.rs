@@ -15,6 +15,7 @@ use crate::keyspace::shard::{Shard, Touched};
 use crate::limits::Limits;
 use crate::time::Now;
 use crate::turn::Cx;
+use crate::turn::parts::Live;
 use crate::value::string::Str;
 use crate::value::{Kind, Value};
 use crate::{Error, Store};
@@ -218,20 +219,46 @@ impl<'s> Cx<'_, 's> {
         value.as_str_mut().ok_or(Error::WrongType)
     }
 
-    /// Finds a key to read as a `K`, in the same way as [`Cx::read`].
+    /// Finds a key to read as a `K`, in the same way as [`Cx::read`]. The members of a set or
+    /// sorted set are all live (`parts.rs`).
     ///
     /// # Errors
     /// [`Error::WrongType`] if the value has another type.
     #[inline]
     pub(crate) fn read_as<K: Kind>(&mut self, key: &[u8]) -> Result<Option<&K>, Error> {
-        match self.read(key) {
+        let (place, Some(id)) = self.seek_to_read(key) else {
+            return Ok(None);
+        };
+        if self.has_due_members(place, id) {
+            self.view::<K>(place, id)?;
+            let live = self.turn.live(place, id, key);
+            return Ok(live.and_then(|live| K::of(self.turn.live_value(place, live))));
+        }
+        self.view(place, id).map(Some)
+    }
+
+    /// Same as [`Cx::read_as`], for a command that reads only these members of a set or sorted set.
+    /// In a frozen turn, members may be due.
+    #[inline]
+    pub(crate) fn read_named<'k, K: Kind>(
+        &mut self,
+        key: &[u8],
+        names: impl Iterator<Item = &'k [u8]>,
+    ) -> Result<Option<&K>, Error> {
+        let (place, found) = self.seek_to_read(key);
+        let Some(id) = found else {
+            return Ok(None);
+        };
+        self.view::<K>(place, id)?;
+        match self.expire_due_parts(place, id, key, names) {
             None => Ok(None),
-            Some(record) => K::of(&record.value).map(Some).ok_or(Error::WrongType),
+            Some(id) => self.view(place, id).map(Some),
         }
     }
 
     /// Finds keys to read, one after the other, in the same way as [`Cx::read`], and returns all
-    /// values at once; `None` for keys that do not exist.
+    /// values at once; `None` for keys that do not exist. The members of a set or sorted set are
+    /// all live.
     ///
     /// # Errors
     /// [`Error::WrongType`] at the first value that `fits` refuses; the keys after it are not read.
@@ -240,20 +267,18 @@ impl<'s> Cx<'_, 's> {
         keys: impl IntoIterator<Item = &'k [u8]>,
         fits: impl Fn(&Value) -> bool,
     ) -> Result<SmallVec<[Option<&Value>; 4]>, Error> {
-        let mut found: SmallVec<[(Place, Option<Id>); 4]> = SmallVec::new();
+        let mut found: SmallVec<[(Place, Option<Live>); 4]> = SmallVec::new();
         for key in keys {
             let (place, id) = self.seek_to_read(key);
             if id.is_some_and(|id| !fits(&self.db_at(place).get(id).value)) {
                 return Err(Error::WrongType);
             }
-            found.push((place, id));
+            found.push((place, id.and_then(|id| self.live(place, id, key))));
         }
         // All look-ups have the same instant, so no look-up has expired a key that an earlier one
         // found.
         let turn = &*self.turn;
-        let value = |(place, id): (Place, Option<Id>)| {
-            Some(&turn.shard_db_ref(place.shard, place.db).get(id?).value)
-        };
+        let value = |(place, live): (Place, Option<Live>)| Some(turn.live_value(place, live?));
         Ok(found.into_iter().map(value).collect())
     }
 
@@ -269,17 +294,68 @@ impl<'s> Cx<'_, 's> {
         Ok(values.into_iter().map(|value| K::of(value?)).collect())
     }
 
-    /// Finds a key to change as a `K`, and also returns its place. Notes the use.
+    /// Finds a key to change as a `K`, and also returns its place. Notes the use. The members of a
+    /// set or sorted set are all live, unless the turn is frozen.
     ///
     /// # Errors
     /// [`Error::WrongType`] if the value has another type.
     #[inline]
     pub(crate) fn seek_as<K: Kind>(&mut self, key: &[u8]) -> Result<(Place, Option<Id>), Error> {
+        let (place, found) = self.seek_typed::<K>(key)?;
+        let found = match found {
+            Some(id) if self.has_due_members(place, id) => self.turn.settle(place, id, key),
+            found => found,
+        };
+        Ok((place, found))
+    }
+
+    /// Same as [`Cx::seek_as`], for a command that changes only these members.
+    #[inline]
+    pub(crate) fn seek_named<'k, K: Kind>(
+        &mut self,
+        key: &[u8],
+        names: impl Iterator<Item = &'k [u8]>,
+    ) -> Result<(Place, Option<Id>), Error> {
+        let (place, found) = self.seek_to_write(key);
+        let Some(id) = found else {
+            return Ok((place, None));
+        };
+        let now = self.turn.now;
+        let value = &self.db_at(place).get(id).value;
+        K::of(value).ok_or(Error::WrongType)?;
+        let found = match now.is_due(value.next_deadline()) {
+            true => self.expire_due_parts(place, id, key, names),
+            false => Some(id),
+        };
+        Ok((place, found))
+    }
+
+    /// Same as [`Cx::seek_as`], but leaves due members.
+    #[inline]
+    pub(crate) fn seek_typed<K: Kind>(&mut self, key: &[u8]) -> Result<(Place, Option<Id>), Error> {
         let (place, found) = self.seek_to_write(key);
         if let Some(id) = found {
-            K::of(&self.db_at(place).get(id).value).ok_or(Error::WrongType)?;
+            self.view::<K>(place, id)?;
         }
         Ok((place, found))
+    }
+
+    /// Returns whether the value is a set or a sorted set with due members. Commands on hashes skip
+    /// due fields themselves.
+    #[inline]
+    fn has_due_members(&mut self, place: Place, id: Id) -> bool {
+        let now = self.turn.now;
+        let value = &self.db_at(place).get(id).value;
+        matches!(value, Value::Set(_) | Value::Zset(_)) && now.is_due(value.next_deadline())
+    }
+
+    /// Returns the value of a key that a command reads, without due members.
+    #[inline]
+    fn live(&mut self, place: Place, id: Id, key: &[u8]) -> Option<Live> {
+        match self.has_due_members(place, id) {
+            true => self.turn.live(place, id, key),
+            false => Some(Live::Record(id)),
+        }
     }
 
     /// Returns a key's value as a `K`, to read.
@@ -301,15 +377,15 @@ impl<'s> Cx<'_, 's> {
         K::of_mut(&mut self.db_at(place).get_mut(id).value).ok_or(Error::WrongType)
     }
 
-    /// Arms the timer of a stream or a queue of jobs after a change.
+    /// Arms the timer of a value after a change.
     pub(crate) fn rearm(&mut self, place: Place, id: Id) {
         self.db_at(place).rearm(id);
     }
 
-    /// Expires the due fields among `names`. Returns the hash, or `None` if it was removed with its
-    /// last field. O(1) if no field has a deadline, else O(names).
+    /// Expires the due elements among `names`. Returns the collection, or `None` if it was removed
+    /// with its last element. O(1) if nothing is due in the collection, else O(names).
     #[inline]
-    pub(crate) fn expire_due_fields<'k>(
+    pub(crate) fn expire_due_parts<'k>(
         &mut self,
         place: Place,
         id: Id,
@@ -317,20 +393,11 @@ impl<'s> Cx<'_, 's> {
         names: impl Iterator<Item = &'k [u8]>,
     ) -> Option<Id> {
         let now = self.turn.now;
-        let Some(table) = self.db_at(place).hash_at(id).table() else {
-            return Some(id);
-        };
-        if table.with_deadline() == 0 {
+        if !now.is_due(self.db_at(place).get(id).value.next_deadline()) {
             return Some(id);
         }
-        let mut due: SmallVec<[u32; 8]> = names
-            .filter_map(|name| table.find(name))
-            .filter(|&field| now.is_due(table.field(field).deadline()))
-            .collect();
-        due.sort_unstable();
-        due.dedup();
         let Place { shard, db, .. } = place;
-        let gone = !due.is_empty() && self.turn.expire_fields(shard, db, key, id, &due);
+        let gone = self.turn.expire_named(shard, db, key, id, names);
         (!gone).then_some(id)
     }
 

@@ -1,12 +1,9 @@
-//! Expiry of keys and hash fields, from the wheel to the event. `streams.rs` and `jobs.rs` process
-//! what is due in streams and in queues of jobs.
+//! Expiry of keys, from the wheel to the event. `parts.rs`, `streams.rs` and `jobs.rs` process what
+//! is due in hashes, sets and sorted sets, in streams, and in queues of jobs.
 //!
-//! The wheel returns due keys and fields ([`Turn::expire`], [`Turn::advance`]), or a command looks
-//! up a due key or field first ([`Turn::expire_touched`], [`Turn::expire_fields`]). In both cases
-//! the key or field is removed, reported to the sink and counted once.
-//!
-//! Fields of one hash with the same deadline, which expire one after the other, share one
-//! `hexpired` event. A hash that has lost its last field is removed, with the event `del`.
+//! The wheel returns due keys and values ([`Turn::expire`], [`Turn::advance`]), or a command looks
+//! up a due key first ([`Turn::expire_touched`]). In both cases the key is removed, reported to the
+//! sink and counted once.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -22,7 +19,6 @@ use crate::keyspace::shard::Touched;
 use crate::time::Now;
 use crate::turn::Turn;
 use crate::value::Value;
-use crate::value::hash::Field;
 
 /// Number of steps of expiry in one database before the next database has its turn.
 const SLICE: usize = 64;
@@ -30,39 +26,11 @@ const SLICE: usize = 64;
 /// A copy of a key's name, for use while its record changes.
 pub(super) type Name = SmallVec<[u8; 32]>;
 
-/// Hashes whose event `hexpired` was already published for one deadline.
-#[derive(Default)]
-struct Published {
-    deadline: u64,
-    hashes: SmallVec<[Id; 8]>,
-}
-
-impl Published {
-    /// Returns true, and adds the hash, if its event was not published yet. Only the last few
-    /// hashes are remembered, so an event may be published twice.
-    fn is_new(&mut self, deadline: u64, hash: Id) -> bool {
-        if self.deadline != deadline || self.hashes.len() == self.hashes.inline_size() {
-            self.hashes.clear();
-            self.deadline = deadline;
-        }
-        let new = !self.hashes.contains(&hash);
-        if new {
-            self.hashes.push(hash);
-        }
-        new
-    }
-
-    /// Removes a hash whose key was removed, because another key may get its index.
-    fn forget(&mut self, hash: Id) {
-        self.hashes.retain(|other| *other != hash);
-    }
-}
-
 impl Turn<'_> {
-    /// Expires due keys and fields of shard `number`, in deadline order within each database, with
-    /// at most `budget` steps of work. Returns true if nothing due is left. The databases alternate
-    /// after `SLICE` steps, so that a million keys in one database do not delay a few keys in
-    /// another. O(budget + databases).
+    /// Expires everything that is due in shard `number`, in deadline order within each database,
+    /// with at most `budget` steps of work. Returns true if nothing due is left. The databases
+    /// alternate after `SLICE` steps, so that a million keys in one database do not delay a few
+    /// keys in another. O(budget + databases).
     ///
     /// Stops when timers are due: the caller takes them by [`Turn::take_due_timers`], fires them
     /// and calls again.
@@ -100,7 +68,7 @@ impl Turn<'_> {
         self.framed(|turn| turn.expire_db(number, db, until, budget))
     }
 
-    /// Expires keys and fields that are due at `until` in one database of a held shard. Returns
+    /// Expires everything that is due at `until` in one database of a held shard. Returns
     /// true if nothing due is left.
     pub(crate) fn expire_db(
         &mut self,
@@ -113,7 +81,6 @@ impl Turn<'_> {
         if wakeup.is_none_or(|at| !until.is_due(at)) {
             return true;
         }
-        let mut published = Published::default();
         let mut batch: SmallVec<[Id; WARM_MAX]> = SmallVec::new();
         // The loop goes on until the wheel returns `Idle`, because the wheel then frees unneeded
         // memory.
@@ -129,14 +96,12 @@ impl Turn<'_> {
                     break None;
                 }
             };
-            // The batch may contain the key of the due field, stream or queue. The field, stream or
-            // queue is then removed together with the key.
-            let goes = match &last {
-                Some(Expiry::DueField(timer)) => part.owner_of_field(*timer),
-                Some(Expiry::DueTimeline(id)) => Some(*id),
-                _ => None,
-            };
-            let last = last.filter(|_| goes.is_none_or(|id| !batch.contains(&id)));
+            // The batch may contain the key of the due value, which is then removed together with
+            // the key.
+            let last = last.filter(|last| match last {
+                Expiry::DueTimeline(id) => !batch.contains(id),
+                _ => true,
+            });
             // The records are probably not in the processor's cache; their cache misses overlap
             // here.
             if batch.len() > 1 {
@@ -155,12 +120,10 @@ impl Turn<'_> {
             match last {
                 Some(Expiry::Busy | Expiry::Idle) if self.has_due_timers() => return false,
                 None | Some(Expiry::Due(_)) => {}
-                Some(Expiry::DueField(timer)) => {
-                    self.expire_due_field(number, db, timer, &mut published);
-                }
                 Some(Expiry::DueTimeline(id)) => match self.shard_db(number, db).get(id).value {
                     Value::Jobs(_) => self.jobs_due(number, db, id, until, budget),
-                    _ => self.stream_due(number, db, id, until, budget),
+                    Value::Stream(_) => self.stream_due(number, db, id, until, budget),
+                    _ => self.parts_due(number, db, id, until, budget),
                 },
                 Some(Expiry::Busy) => return false,
                 Some(Expiry::Idle) => return true,
@@ -196,66 +159,6 @@ impl Turn<'_> {
         self.stats.expired_on_touch += 1;
         self.expired(db, &record);
         self.discarded.value(record.value);
-    }
-
-    /// Expires a due field, publishes the event unless it is in `published`, and removes the hash
-    /// if it has become empty.
-    fn expire_due_field(
-        &mut self,
-        number: usize,
-        db: usize,
-        timer: u32,
-        published: &mut Published,
-    ) {
-        let part = self.shard_db(number, db);
-        let (id, field) = part.remove_due_field(timer);
-        let emptied = part.hash_at(id).is_empty();
-        let key = Name::from_slice(part.get(id).key.as_bytes());
-        self.field_expired(db, &key, &field);
-        if published.is_new(field.deadline(), id) {
-            self.commit_expiry(db, &key, Classes::HASH, "hexpired", None);
-        }
-        if emptied {
-            self.shard_db(number, db).remove(id);
-            published.forget(id);
-            self.commit_expiry(db, &key, Classes::GENERIC, "del", None);
-        }
-    }
-
-    /// Expires due fields that a command has looked up, given by their numbers in the hash, unless
-    /// the turn is frozen. Returns true if the hash has become empty and was removed.
-    #[cold]
-    pub(crate) fn expire_fields(
-        &mut self,
-        number: usize,
-        db: usize,
-        key: &[u8],
-        id: Id,
-        fields: &[u32],
-    ) -> bool {
-        if self.frozen || fields.is_empty() {
-            return false;
-        }
-        self.touch(Touched::One(db));
-        for &field in fields {
-            let field = self.shard_db(number, db).remove_numbered_field(id, field);
-            self.field_expired(db, key, &field);
-        }
-        self.commit_expiry(db, key, Classes::HASH, "hexpired", None);
-        let part = self.shard_db(number, db);
-        let emptied = part.hash_at(id).is_empty();
-        if emptied {
-            part.remove(id);
-            self.commit_expiry(db, key, Classes::GENERIC, "del", None);
-        }
-        emptied
-    }
-
-    fn field_expired(&mut self, db: usize, key: &[u8], field: &Field) {
-        self.stats.expired_fields += 1;
-        self.expiry_effect(db, &[b"HDEL", key, field.name()]);
-        self.sink
-            .field_expired(self.now, db, key, field.name(), field.deadline());
     }
 
     fn expired(&mut self, db: usize, record: &Record) {

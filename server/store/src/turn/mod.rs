@@ -17,6 +17,7 @@ mod expiry;
 pub(crate) mod jobs;
 mod locks;
 mod notify;
+pub(crate) mod parts;
 pub(crate) mod restore;
 pub(crate) mod source;
 pub(crate) mod stats;
@@ -220,6 +221,8 @@ pub struct Turn<'s> {
     recorder: Recorder,
     /// Keys whose deadlines the running command has decided, while there are rules for TTLs.
     decided: Vec<Decided>,
+    /// Copies of sets and sorted sets without their due members, for the running command.
+    copies: Vec<Value>,
     /// Whether the running command has committed a change.
     changed: bool,
     /// Whether the running command has set its effects itself.
@@ -283,6 +286,7 @@ impl<'s> Turn<'s> {
             replays: false,
             recorder: Recorder::default(),
             decided: Vec::new(),
+            copies: Vec::new(),
             changed: false,
             explicit: false,
         }
@@ -367,6 +371,9 @@ impl<'s> Turn<'s> {
             write: command.flags.has(Flags::WRITE),
         };
         let result = handler(&mut cx, args, reply).inspect_err(|_| reply.truncate(start));
+        if !self.copies.is_empty() {
+            self.copies.clear();
+        }
         if let Some(reader) = self.reader {
             self.reader = None;
             self.remember_reader(&command.keys, args, reader);

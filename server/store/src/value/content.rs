@@ -16,7 +16,10 @@
 use punctual_rdb::{Encoder, Failure, Kind, Source};
 use punctual_resp::Args;
 
+use super::deadlines::Deadlines;
 use super::digest::Digest;
+use super::parts::Parts;
+use crate::time::NEVER;
 
 /// A removed value with more elements is not dropped at once, but after the turn, when no shard is
 /// locked ([`Discarded`](crate::Discarded)).
@@ -55,8 +58,6 @@ impl Facts {
     pub(crate) const ACTS: u8 = 2;
     /// Mark of a type that blocking commands can wait for.
     pub(crate) const AWAITED: u8 = 4;
-    /// Mark of a type whose values may have a timer of their own, beside the key's deadline.
-    pub(crate) const TIMED: u8 = 8;
 
     /// Creates the facts of a type; `marks` is the sum of its marks.
     pub(super) const fn new(name: &'static str, number: u32, marks: u8) -> Self {
@@ -117,24 +118,48 @@ pub trait Content {
         drop(commands);
     }
 
+    /// Returns the collection for changes of the deadlines of its elements, if its type has such
+    /// deadlines.
+    fn parts_mut(&mut self) -> Option<&mut dyn Parts> {
+        None
+    }
+
+    /// Returns the deadlines of the collection's elements, if an element has, or had, one.
+    #[inline]
+    fn deadlines(&self) -> Option<&Deadlines> {
+        None
+    }
+
+    /// Returns the deadlines of the collection's elements for the database's notes.
+    #[inline]
+    fn deadlines_mut(&mut self) -> Option<&mut Deadlines> {
+        None
+    }
+
     /// Returns the number of the value's own timer in its database, and the deadline that this
     /// timer must get (`None`: no deadline). Returns `None` if the timer needs no change. The
     /// *timeline* of a value is the times at which something in it is due: an entry of a stream, a
     /// job of a queue.
     #[inline]
     fn timeline(&mut self) -> Option<(Option<u32>, Option<u64>)> {
-        None
+        let deadlines = self.deadlines()?;
+        let next = Some(deadlines.next()).filter(|next| *next != NEVER);
+        Some((deadlines.timer(), next))
     }
 
     /// Returns the number of the value's own timer in its database.
     #[inline]
     fn timer(&self) -> Option<u32> {
-        None
+        self.deadlines()?.timer()
     }
 
     /// Stores the number of the value's own timer in its database.
     #[inline]
-    fn set_timer(&mut self, _: Option<u32>) {}
+    fn set_timer(&mut self, timer: Option<u32>) {
+        if let Some(deadlines) = self.deadlines_mut() {
+            deadlines.set_timer(timer);
+        }
+    }
 
     /// Returns the settings that precede the value in a snapshot, for example a stream's maximum
     /// age of entries.
@@ -199,6 +224,8 @@ impl<E> Unreadable<E> {
     /// Error for a duplicate element or a score that is NaN.
     pub(super) const ELEMENTS: Self =
         Self::Content("duplicate element, or a score that is not a number");
+    /// Error for a member whose deadline or score is malformed.
+    pub(super) const DEADLINE: Self = Self::Content("malformed deadline or score of a member");
 }
 
 /// Converts Unix ms to the signed number that snapshots hold, saturating.

@@ -65,6 +65,8 @@ pub fn read_value<S: Source>(
         Contents::Stream(parts) => Stream::read(parts)?.into_value(),
         Contents::OwnText(Own::Timer, text) => Timer::read(text)?.into_value(),
         Contents::OwnParts(Own::Jobs, parts) => Jobs::read(parts)?.into_value(),
+        Contents::OwnParts(Own::Zset, parts) => Zset::read_timed(parts, limits)?.into_value(),
+        Contents::OwnParts(Own::Set, parts) => Set::read_timed(parts, limits)?.into_value(),
         Contents::OwnText(..) | Contents::OwnParts(..) => {
             return Err(Unreadable::Content("the value is encoded as another type"));
         }

@@ -6,12 +6,10 @@
 //! - A hash becomes a table, however small, when a field gets a deadline. It stays a table when the
 //!   deadline is removed. The table's field `small` is true while OBJECT ENCODING must reply with
 //!   `listpackex`, the packed form that Redis would use.
-//! - A hash stores the deadlines of its fields, so a copy or a move keeps the deadlines. The hash
-//!   itself arms no timer. While the hash is in a database, [`Db`](crate::keyspace::db::Db) arms a
-//!   timer for each deadline, and only the database changes the timers (`db::fields`). A method
-//!   that removes a deadline returns the timer, which the caller must disarm.
-//! - A field whose deadline has passed stays until its timer or a command removes it. So readers
-//!   compare deadlines with `now`.
+//! - A hash stores the [deadlines](super::deadlines) of its fields, so a copy or a move keeps the
+//!   deadlines. The hash itself arms no timer.
+//! - A field whose deadline has passed stays until the hash's timer or a command removes it. So
+//!   readers compare deadlines with `now`.
 
 mod content;
 mod table;
@@ -60,27 +58,6 @@ pub struct Entry<'a> {
     pub value: Element<'a>,
     /// Deadline in Unix ms; `u64::MAX` if the field has no deadline.
     pub deadline: u64,
-}
-
-/// The result of a write to a field.
-#[derive(Debug)]
-#[must_use = "the timer must be disarmed"]
-pub(crate) struct Written {
-    /// The field is new.
-    pub(crate) created: bool,
-    /// Timer of the deadline that the write removed.
-    pub(crate) timer: Option<u32>,
-}
-
-impl Written {
-    const REPLACED: Self = Self {
-        created: false,
-        timer: None,
-    };
-    const CREATED: Self = Self {
-        created: true,
-        timer: None,
-    };
 }
 
 /// Returns a string as an element, without a copy.
@@ -132,13 +109,12 @@ impl Hash {
         }
         let mut table = Table::default();
         for (name, value) in pairs {
-            let _ = table.set(name, value, false);
+            table.set(name, value, false);
         }
         Self::Table(Box::new(table).into())
     }
 
-    /// Creates a hash of entries with deadlines, whose timers are armed when the hash enters a
-    /// database. Returns `None` for a duplicate name. O(bytes).
+    /// Creates a hash of entries with deadlines. Returns `None` for a duplicate name. O(bytes).
     pub fn of_entries<'a>(
         entries: impl IntoIterator<Item = (&'a [u8], &'a [u8], u64)>,
         limits: &Limits,
@@ -148,7 +124,8 @@ impl Hash {
             if table.find(name).is_some() {
                 return None;
             }
-            table.add(name, Str::new(value), deadline);
+            let id = table.add(name, Str::new(value));
+            table.keyed_mut().set_deadline(id, deadline);
         }
         let fits = table.len() <= limits.hash_entries
             && table.fields().all(|(_, field)| {
@@ -156,7 +133,7 @@ impl Hash {
             });
         table.small = fits;
         let bytes: usize = table.fields().map(|(_, f)| f.len_in_block()).sum();
-        if !fits || table.with_deadline() > 0 || bytes >= PACKED_BYTES_MAX {
+        if !fits || table.keyed().with_deadline() > 0 || bytes >= PACKED_BYTES_MAX {
             return Some(Self::Table(Box::new(table).into()));
         }
         let mut packed = Packed::new();
@@ -212,7 +189,7 @@ impl Hash {
     pub fn with_deadline(&self) -> usize {
         match self {
             Self::Packed(_) => 0,
-            Self::Table(table) => table.with_deadline(),
+            Self::Table(table) => table.keyed().with_deadline(),
         }
     }
 
@@ -226,8 +203,8 @@ impl Hash {
                 Some((packed.next(at.end)?.0, NEVER))
             }
             Self::Table(table) => {
-                let field = table.field(table.find(name)?);
-                Some((element(&field.value), field.deadline()))
+                let entry = table.entry(table.field(table.find(name)?));
+                Some((entry.value, entry.deadline))
             }
         }
     }
@@ -248,8 +225,8 @@ impl Hash {
                 })
             })
         });
-        let table = table.into_iter().flat_map(|table| table.fields());
-        packed.chain(table.map(|(_, field)| field.entry()))
+        let table = table.into_iter();
+        packed.chain(table.flat_map(|t| t.fields().map(|(_, field)| t.entry(field))))
     }
 
     /// Converts a packed block to a table. Returns the table. If `small` is false, clears the
@@ -312,8 +289,9 @@ impl Hash {
         }
     }
 
-    /// Sets a field's value, and removes its deadline if `keep_deadline` is false. O(1) amortised,
-    /// O(bytes) in a packed block.
+    /// Sets a field's value, and removes its deadline if `keep_deadline` is false. Returns whether
+    /// the field is new. O(1) amortised, O(bytes) in a packed block, O(log deadlines) if a deadline
+    /// is removed.
     #[inline]
     pub(crate) fn set(
         &mut self,
@@ -321,7 +299,7 @@ impl Hash {
         value: &[u8],
         keep_deadline: bool,
         limits: &Limits,
-    ) -> Written {
+    ) -> bool {
         let long = is_long(name, limits) || is_long(value, limits);
         match self {
             Self::Packed(packed) if !long => {
@@ -329,25 +307,25 @@ impl Hash {
                     && let Some((_, end)) = packed.next(at.end)
                 {
                     packed.replace(at.end..end, Element::of(value));
-                    return Written::REPLACED;
+                    return false;
                 }
                 packed.push_pair(Element::of(name), Element::of(value));
                 if packed.len() / 2 > limits.hash_entries || packed.heap_bytes() > PACKED_BYTES_MAX
                 {
                     self.make_table(false);
                 }
-                Written::CREATED
+                true
             }
             Self::Packed(_) => self.make_table(false).set(name, value, keep_deadline),
             Self::Table(table) => {
                 if table.small && long {
                     table.small = false;
                 }
-                let written = table.set(name, value, keep_deadline);
+                let created = table.set(name, value, keep_deadline);
                 if table.small && table.len() > limits.hash_entries {
                     table.small = false;
                 }
-                written
+                created
             }
         }
     }
@@ -382,26 +360,30 @@ impl Hash {
             }
         }
         let mut buffer = itoa::Buffer::new();
-        let written = self.set(name, buffer.format(by).as_bytes(), true, limits);
-        debug_assert!(written.created && written.timer.is_none());
+        let created = self.set(name, buffer.format(by).as_bytes(), true, limits);
+        debug_assert!(created);
         Ok(by)
     }
 
-    /// Removes a field. Returns `None` if it is not present, otherwise the timer of its deadline.
-    /// O(1) amortised, O(bytes) in a packed block.
-    #[must_use = "the timer must be disarmed"]
-    pub(crate) fn remove(&mut self, name: &[u8]) -> Option<Option<u32>> {
+    /// Removes a field. Returns whether it was present. O(1) amortised, O(bytes) in a packed block,
+    /// O(log deadlines) if it has a deadline.
+    pub(crate) fn remove(&mut self, name: &[u8]) -> bool {
         match self {
             Self::Packed(packed) => {
-                let at = packed.find(name, 1)?;
-                let (_, end) = packed.next(at.end)?;
+                let Some(at) = packed.find(name, 1) else {
+                    return false;
+                };
+                let end = packed.next(at.end).map_or(at.end, |(_, end)| end);
                 packed.remove(at.start..end, 2);
-                Some(None)
+                true
             }
-            Self::Table(table) => {
-                let id = table.find(name)?;
-                Some(table.remove(id).timer())
-            }
+            Self::Table(table) => match table.find(name) {
+                Some(id) => {
+                    table.remove(id);
+                    true
+                }
+                None => false,
+            },
         }
     }
 }

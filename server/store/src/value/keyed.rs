@@ -6,6 +6,9 @@
 //! collection grows without a stall, and SSCAN, HSCAN and ZSCAN miss no element that stays. A
 //! collection gets its table when it has more than `FEW` elements. Without a table, a lookup
 //! compares each element.
+//!
+//! Elements may have [deadlines](super::deadlines). An element whose deadline has passed stays until
+//! its collection's timer or a command removes it.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -14,8 +17,10 @@ use ahash::RandomState;
 use punctual_resp::Args;
 use smallvec::SmallVec;
 
+use super::deadlines::{Deadlines, NO_SLOT};
 use crate::hash_table::{Hash, HashTable, WARM_MAX};
 use crate::pages::Pages;
+use crate::time::NEVER;
 use crate::unwritten::Unwritten;
 
 /// Maximum number of elements without a table.
@@ -63,6 +68,15 @@ pub trait Element: Clone {
     fn name(&self) -> &[u8];
     /// Returns the [`place`](Hash::place) of the name's [`hash_of`].
     fn hash(&self) -> u32;
+    /// Returns the slot of the element's deadline; see [`deadlines`](super::deadlines).
+    #[inline]
+    fn slot(&self) -> u32 {
+        NO_SLOT
+    }
+    /// Stores the slot of the element's deadline.
+    fn set_slot(&mut self, _: u32) {
+        debug_assert!(false, "such an element has no deadline");
+    }
 }
 
 /// Elements by name.
@@ -70,6 +84,8 @@ pub struct Keyed<E> {
     elements: Pages<E>,
     /// Finds elements by name; `None` if there are few.
     index: Option<Box<HashTable>>,
+    /// Deadlines of elements; `None` if no element had one since the last timer fired.
+    deadlines: Option<Box<Deadlines>>,
     /// The walk of a snapshot that has not reached the end of this collection.
     walk: Option<Box<Walk<E>>>,
 }
@@ -77,8 +93,9 @@ pub struct Keyed<E> {
 /// A snapshot's walk through the elements.
 struct Walk<E> {
     unwritten: Unwritten,
-    /// Copies of elements from before they changed or were removed, not yet written.
-    early: Vec<E>,
+    /// Copies of elements from before they changed or were removed, not yet written, with their
+    /// deadlines.
+    early: Vec<(E, u64)>,
 }
 
 impl<E: Clone> Clone for Keyed<E> {
@@ -87,6 +104,7 @@ impl<E: Clone> Clone for Keyed<E> {
         Self {
             elements: self.elements.clone(),
             index: self.index.clone(),
+            deadlines: self.deadlines.clone(),
             walk: None,
         }
     }
@@ -97,6 +115,7 @@ impl<E> Default for Keyed<E> {
         Self {
             elements: Pages::default(),
             index: None,
+            deadlines: None,
             walk: None,
         }
     }
@@ -110,6 +129,12 @@ impl<E> fmt::Debug for Keyed<E> {
 
 fn place<E: Element>(elements: &Pages<E>, id: u32) -> u32 {
     elements.get(id).map_or(0, Element::hash)
+}
+
+fn set_slot<E: Element>(elements: &mut Pages<E>, id: u32, slot: u32) {
+    if let Some(element) = elements.get_mut(id) {
+        element.set_slot(slot);
+    }
 }
 
 impl<E: Element> Keyed<E> {
@@ -230,6 +255,12 @@ impl<E: Element> Keyed<E> {
         if self.walk.is_some() {
             self.before_change(id);
         }
+        if let Some(deadlines) = &mut self.deadlines
+            && let Some(slot) = self.elements.get(id).map(Element::slot)
+            && slot != NO_SLOT
+        {
+            deadlines.remove(slot, |id, slot| set_slot(&mut self.elements, id, slot));
+        }
         let elements = &self.elements;
         if let Some(index) = &mut self.index {
             index.remove(place(elements, id), id, |i| place(elements, i));
@@ -240,6 +271,63 @@ impl<E: Element> Keyed<E> {
         self.elements
             .remove(id)
             .expect("the id is in this collection")
+    }
+
+    /// Returns an element's deadline in Unix ms; `u64::MAX` without a deadline. O(1).
+    #[inline]
+    pub(crate) fn deadline_of(&self, element: &E) -> u64 {
+        // No heap has the place `NO_SLOT`.
+        let deadlines = self.deadlines.as_ref();
+        deadlines.map_or(NEVER, |deadlines| deadlines.at(element.slot()))
+    }
+
+    /// Sets the deadline of the element at `id`, or removes it for `NEVER`. O(log deadlines).
+    ///
+    /// # Panics
+    /// If `id` is not in the collection.
+    pub(crate) fn set_deadline(&mut self, id: u32, deadline: u64) {
+        if self.walk.is_some() {
+            self.before_change(id);
+        }
+        let slot = self.get(id).slot();
+        let elements = &mut self.elements;
+        match deadline {
+            NEVER if slot == NO_SLOT => {}
+            NEVER => {
+                if let Some(deadlines) = &mut self.deadlines {
+                    deadlines.remove(slot, |id, slot| set_slot(elements, id, slot));
+                }
+                set_slot(elements, id, NO_SLOT);
+            }
+            _ => {
+                let deadlines = self.deadlines.get_or_insert_default();
+                deadlines.set(slot, id, deadline, |id, slot| set_slot(elements, id, slot));
+            }
+        }
+    }
+
+    /// Returns the deadlines of the elements. They stay, without elements, until the collection's
+    /// timer is disarmed.
+    #[inline]
+    pub(crate) fn deadlines(&self) -> Option<&Deadlines> {
+        self.deadlines.as_deref()
+    }
+
+    /// Returns the deadlines, so that the database can store its timer's number in them.
+    #[inline]
+    pub(crate) fn deadlines_mut(&mut self) -> Option<&mut Deadlines> {
+        self.deadlines.as_deref_mut()
+    }
+
+    /// Takes over the timer of the same collection in its compact form.
+    pub(crate) fn adopt_timer(&mut self, before: &Deadlines) {
+        self.deadlines.get_or_insert_default().adopt(before);
+    }
+
+    /// Returns the number of elements with a deadline. O(1).
+    #[inline]
+    pub(crate) fn with_deadline(&self) -> usize {
+        self.deadlines().map_or(0, Deadlines::len)
     }
 
     /// Begins a snapshot's walk, which visits the elements as they are now, even if they change
@@ -262,17 +350,19 @@ impl<E: Element> Keyed<E> {
     }
 
     /// Continues the walk: visits the copies of elements that have changed, then elements in their
-    /// pages, until `visit` returns false or [`STEP_PLACES`] page slots were visited. Returns true
-    /// at the end of the walk.
-    pub(crate) fn walk(&mut self, mut visit: impl FnMut(&E) -> bool) -> bool {
+    /// pages, each with its deadline, until `visit` returns false or [`STEP_PLACES`] page slots
+    /// were visited. Returns true at the end of the walk.
+    pub(crate) fn walk(&mut self, mut visit: impl FnMut(&E, u64) -> bool) -> bool {
         let Some(walk) = &mut self.walk else {
             return true;
         };
-        while let Some(element) = walk.early.pop() {
-            if !visit(&element) {
+        while let Some((element, deadline)) = walk.early.pop() {
+            if !visit(&element, deadline) {
                 return false;
             }
         }
+        let deadlines = self.deadlines.as_ref();
+        let deadline_of = |element: &E| deadlines.map_or(NEVER, |d| d.at(element.slot()));
         for _ in 0..STEP_PLACES {
             let Some((id, unwritten)) = walk.unwritten.take() else {
                 self.walk = None;
@@ -280,7 +370,7 @@ impl<E: Element> Keyed<E> {
             };
             if unwritten
                 && let Some(element) = self.elements.get(id)
-                && !visit(element)
+                && !visit(element, deadline_of(element))
             {
                 return false;
             }
@@ -295,7 +385,9 @@ impl<E: Element> Keyed<E> {
             && walk.unwritten.contains(id)
             && let Some(element) = self.elements.get(id)
         {
-            walk.early.push(element.clone());
+            let deadlines = self.deadlines.as_ref();
+            let deadline = deadlines.map_or(NEVER, |deadlines| deadlines.at(element.slot()));
+            walk.early.push((element.clone(), deadline));
             walk.unwritten.remove(id);
         }
     }
@@ -333,6 +425,9 @@ impl<E: Element> Keyed<E> {
     /// Returns the bytes of the pages and the table, without the elements' heap bytes. O(pages).
     pub fn memory(&self) -> usize {
         self.elements.memory()
+            + self.deadlines().map_or(0, |deadlines| {
+                size_of::<Deadlines>() + deadlines.heap_bytes()
+            })
             + self
                 .index
                 .as_ref()

@@ -9,12 +9,13 @@
 //!   also has a B+ tree (`tree.rs`) in the order of scores.
 //! - Lists and streams are sequences of blocks. Each block has the form that a snapshot has.
 //! - A value does not read the clock and arms no timer. The database arms the timers of its values
-//!   (`keyspace/db/fields.rs`, `keyspace/db/timelines.rs`).
+//!   (`keyspace/db/timelines.rs`).
 //!
 //! To add a type, implement [`Content`] for it, add it to the list `types!`, and read it in
 //! `decode.rs`.
 
 pub mod content;
+pub(crate) mod deadlines;
 pub mod decode;
 pub mod digest;
 pub mod float;
@@ -23,6 +24,7 @@ pub mod jobs;
 pub mod keyed;
 pub mod list;
 pub mod packed;
+pub(crate) mod parts;
 pub mod set;
 pub mod stream;
 pub mod string;
@@ -34,8 +36,10 @@ pub mod zset;
 use punctual_rdb::{Encoder, dump};
 use punctual_resp::Args;
 
+use crate::time::NEVER;
 use crate::unaligned::UnalignedBox;
 use content::{Content, Facts};
+use deadlines::Deadlines;
 use hash::Hash;
 use jobs::Jobs;
 use list::List;
@@ -190,6 +194,25 @@ impl Value {
     #[inline]
     pub(crate) fn timeline_timer(&self) -> Option<u32> {
         content!(self, content => content.timer())
+    }
+
+    /// Returns the earliest deadline of an element in Unix ms; `u64::MAX` if no element has one.
+    /// O(1).
+    #[inline]
+    pub(crate) fn next_deadline(&self) -> u64 {
+        self.deadlines().map_or(NEVER, Deadlines::next)
+    }
+
+    /// See [`Content::deadlines`].
+    #[inline]
+    pub(crate) fn deadlines(&self) -> Option<&Deadlines> {
+        // All other types have none, and most look-ups find a string.
+        match self {
+            Self::Hash(hash) => hash.deadlines(),
+            Self::Set(set) => set.deadlines(),
+            Self::Zset(zset) => zset.deadlines(),
+            _ => None,
+        }
     }
 
     /// Returns the facts about the type.

@@ -128,6 +128,18 @@ impl Packed {
         }
     }
 
+    /// Returns the number of the entry that begins at `start`. O(entries before it).
+    pub fn number_at(&self, start: usize) -> usize {
+        let (mut at, mut number) = (0, 0);
+        while at < start
+            && let Some(len) = listpack::entry_len_at(self.entries(), at)
+        {
+            at += len;
+            number += 1;
+        }
+        number
+    }
+
     /// Appends an element. O(length) if the allocator grows the block in place, otherwise O(bytes).
     pub fn push(&mut self, element: Element<'_>) {
         self.insert(self.entries().len(), element);

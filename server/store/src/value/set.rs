@@ -5,6 +5,10 @@
 //! up ([`Set::vacancy`], [`Set::find`]) and pass the result to [`Set::insert_at`] or
 //! [`Set::remove_at`]. So a command looks a member up once, and needs no mutable set if it changes
 //! nothing.
+//!
+//! Members may have [deadlines](super::deadlines), beside a listpack or in a table; the first
+//! deadline converts integers. A member whose deadline has passed stays until the set's timer or a
+//! command removes it (`turn/parts.rs`).
 
 mod content;
 mod ints;
@@ -23,9 +27,12 @@ pub use table::{Member, Table};
 
 use crate::hash_table::Hash;
 use crate::limits::Limits;
+use crate::time::{NEVER, Now};
 use crate::unaligned::UnalignedBox;
+use crate::value::deadlines::Timed;
 use crate::value::keyed::{Element as _, Keyed, hash_of};
 use crate::value::packed::Packed;
+use crate::value::parts::Parts as _;
 
 /// Size limit of Redis's listpacks in bytes.
 const PACKED_MAX: usize = 1 << 30;
@@ -46,7 +53,15 @@ enum Form {
 #[derive(Clone, Debug)]
 enum Boxed {
     Ints(Ints),
-    Table(Box<Table>),
+    Other(Box<Other>),
+}
+
+/// The forms that are neither integers nor a plain listpack.
+#[derive(Clone, Debug)]
+enum Other {
+    Table(Table),
+    /// A listpack whose members have, or had, deadlines.
+    Timed(Timed<Packed>),
 }
 
 const _: () = assert!(size_of::<Set>() == 16 && size_of::<Boxed>() == 16);
@@ -67,6 +82,7 @@ enum ViewMut<'a> {
     Ints(&'a mut Ints),
     Packed(&'a mut Packed),
     Table(&'a mut Table),
+    Timed(&'a mut Timed<Packed>),
 }
 
 /// Position of a member, valid until the set changes.
@@ -109,7 +125,11 @@ impl Set {
     }
 
     fn table(table: Table) -> Self {
-        Self(Form::Boxed(Boxed::Table(Box::new(table)).into()))
+        Self::other(Other::Table(table))
+    }
+
+    fn other(other: Other) -> Self {
+        Self(Form::Boxed(Boxed::Other(Box::new(other)).into()))
     }
 
     /// Creates an empty set in the form of integers, for results whose members may all be integers.
@@ -175,7 +195,10 @@ impl Set {
             Form::Packed(entries) => View::Packed(entries),
             Form::Boxed(boxed) => match &**boxed {
                 Boxed::Ints(ints) => View::Ints(ints),
-                Boxed::Table(table) => View::Table(table),
+                Boxed::Other(other) => match &**other {
+                    Other::Table(table) => View::Table(table),
+                    Other::Timed(timed) => View::Packed(&timed.compact),
+                },
             },
         }
     }
@@ -186,7 +209,10 @@ impl Set {
             Form::Packed(entries) => ViewMut::Packed(entries),
             Form::Boxed(boxed) => match &mut **boxed {
                 Boxed::Ints(ints) => ViewMut::Ints(ints),
-                Boxed::Table(table) => ViewMut::Table(table),
+                Boxed::Other(other) => match &mut **other {
+                    Other::Table(table) => ViewMut::Table(table),
+                    Other::Timed(timed) => ViewMut::Timed(timed),
+                },
             },
         }
     }
@@ -283,12 +309,19 @@ impl Set {
     #[inline]
     pub fn insert_at(&mut self, vacancy: Vacancy, member: &[u8], limits: &Limits) {
         match (self.view_mut(), vacancy) {
-            (ViewMut::Table(table), Vacancy::Hash(hash)) => table.add(hash, member),
+            (ViewMut::Table(table), Vacancy::Hash(hash)) => {
+                table.add(hash, member);
+            }
+            (ViewMut::Timed(timed), _) => {
+                let entries = &timed.compact;
+                if entries.len() < Timed::<Packed>::MAX && fits_after(entries, member, limits) {
+                    timed.compact.push(Element::of(member));
+                } else {
+                    self.become_table().insert(member);
+                }
+            }
             (ViewMut::Packed(entries), _) => {
-                if entries.len() < limits.set_entries
-                    && member.len() <= limits.set_value
-                    && entries.heap_bytes() + member.len() <= PACKED_MAX
-                {
+                if fits_after(entries, member, limits) {
                     entries.push(Element::of(member));
                 } else {
                     self.become_table().insert(member);
@@ -316,6 +349,60 @@ impl Set {
         }
     }
 
+    /// Returns the deadline of the member at `spot`, even if it has passed; `u64::MAX` if it has
+    /// none. O(1).
+    #[inline]
+    pub(crate) fn deadline_at(&self, spot: &Spot) -> u64 {
+        match (self.view(), self.timed(), spot) {
+            (View::Table(table), _, Spot::Id(id)) => {
+                table.members().deadline_of(table.members().get(*id))
+            }
+            (_, Some(timed), Spot::Entry(entry)) => timed.deadline(number_of(timed, entry)),
+            _ => NEVER,
+        }
+    }
+
+    /// Returns the listpack with deadlines if the set has that form.
+    #[inline]
+    fn timed(&self) -> Option<&Timed<Packed>> {
+        let Form::Boxed(boxed) = &self.0 else {
+            return None;
+        };
+        match &**boxed {
+            Boxed::Other(other) => match &**other {
+                Other::Timed(timed) => Some(timed),
+                Other::Table(_) => None,
+            },
+            Boxed::Ints(_) => None,
+        }
+    }
+
+    /// Iterates over the members and their deadlines in no particular order.
+    fn iter_timed(&self) -> impl Iterator<Item = (Element<'_>, u64)> {
+        let table = match self.view() {
+            View::Table(table) => Some(table.members()),
+            _ => None,
+        };
+        let compact = table.is_none().then(|| {
+            let deadlines = self.timed().map(|timed| timed.all(self.len()));
+            let deadlines = deadlines.into_iter().flatten();
+            self.iter().zip(deadlines.chain(std::iter::repeat(NEVER)))
+        });
+        let compact = compact.into_iter().flatten();
+        let table = table.into_iter().flat_map(|members| {
+            let member = |(_, m)| (Element::Bytes(Member::name(m)), members.deadline_of(m));
+            members.iter().map(member)
+        });
+        compact.chain(table)
+    }
+
+    /// Returns true if `member` is present and not due.
+    #[inline]
+    pub(crate) fn has_live(&self, member: &[u8], now: Now) -> bool {
+        let spot = self.find(member);
+        spot.is_some_and(|spot| !now.is_due(self.deadline_at(&spot)))
+    }
+
     /// Adds `member`. Returns false if it was present.
     #[inline]
     pub fn insert(&mut self, member: &[u8], limits: &Limits) -> bool {
@@ -340,6 +427,10 @@ impl Set {
         match (self.view_mut(), spot) {
             (ViewMut::Table(table), Spot::Id(id)) => drop(table.remove(id)),
             (ViewMut::Packed(entries), Spot::Entry(entry)) => entries.remove(entry, 1),
+            (ViewMut::Timed(timed), Spot::Entry(entry)) => {
+                timed.removed(number_of(timed, &entry));
+                timed.compact.remove(entry, 1);
+            }
             (ViewMut::Ints(ints), Spot::Int(at)) => ints.remove(at),
             _ => panic!("the set changed after the lookup"),
         }
@@ -376,8 +467,18 @@ impl Set {
     pub fn become_table(&mut self) -> &mut Table {
         if !matches!(self.view(), View::Table(_)) {
             let mut table = Table::default();
-            for member in self.iter() {
-                member.with_text(|text| table.insert(text));
+            for (member, deadline) in self.iter_timed() {
+                member.with_text(|text| {
+                    table.insert(text);
+                    if deadline != NEVER
+                        && let Some(id) = table.members().find(hash_of(text), text)
+                    {
+                        table.members_mut().set_deadline(id, deadline);
+                    }
+                });
+            }
+            if let Some(timed) = self.timed() {
+                table.members_mut().adopt_timer(&timed.deadlines);
             }
             *self = Self::table(table);
         }
@@ -385,6 +486,38 @@ impl Set {
             ViewMut::Table(table) => table,
             _ => unreachable!("converted above"),
         }
+    }
+
+    /// Converts the set so that members can get deadlines: a listpack, or integers that fit into a
+    /// listpack, to a listpack with deadlines, and other integers to a table. O(members).
+    fn become_timed(&mut self, limits: &Limits) {
+        if self.timed().is_some() || matches!(self.view(), View::Table(_)) {
+            return;
+        }
+        let fits = |member: Element<'_>| member.text_len() <= limits.set_value;
+        if self.len() <= limits.set_entries.min(Timed::<Packed>::MAX) && self.iter().all(fits) {
+            let mut entries = Packed::new();
+            self.iter().for_each(|member| entries.push(member));
+            *self = Self::other(Other::Timed(Timed::new(entries)));
+        } else {
+            self.become_table();
+        }
+    }
+
+    /// Creates a set of members with deadlines. Returns `None` for a duplicate member. O(members).
+    pub(crate) fn of_timed<'m>(
+        members: impl IntoIterator<Item = (&'m [u8], u64)>,
+        limits: &Limits,
+    ) -> Option<Self> {
+        let mut set = Self::default();
+        set.become_timed(limits);
+        for (member, deadline) in members {
+            if !set.insert(member, limits) {
+                return None;
+            }
+            set.set_deadline(member, deadline, limits);
+        }
+        Some(set)
     }
 
     /// Converts the set to sorted integers if all members are integers and the limit allows it.
@@ -404,6 +537,19 @@ impl Set {
         }
         *self = Self::ints(ints);
     }
+}
+
+/// Returns true if a listpack may get one more member.
+#[inline]
+fn fits_after(entries: &Packed, member: &[u8], limits: &Limits) -> bool {
+    entries.len() < limits.set_entries
+        && member.len() <= limits.set_value
+        && entries.heap_bytes() + member.len() <= PACKED_MAX
+}
+
+/// Returns the number of the member whose entry is at this range. O(members).
+fn number_of(timed: &Timed<Packed>, entry: &Range<usize>) -> usize {
+    timed.compact.number_at(entry.start)
 }
 
 /// Returns true if integers and a non-integer member fit into one listpack.

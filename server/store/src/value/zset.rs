@@ -2,8 +2,10 @@
 //!
 //! A small sorted set is [packed](crate::value::packed): pairs of names and scores in order. A
 //! larger one has a [table by name](crate::value::keyed) and a B+ tree (`tree.rs`) with
-//! the order. Both forms first map a range of scores or names to a range of ranks, so counting,
-//! removal and iteration are the same for all kinds of ranges.
+//! the order. A sorted set in which a member has, or had, a [deadline](super::deadlines) keeps its
+//! form; beside the pairs are then the deadlines by rank. Both forms first map a range of scores or
+//! names to a range of ranks, so counting, removal and iteration are the same for all kinds of
+//! ranges.
 
 mod content;
 mod packed;
@@ -20,9 +22,13 @@ use smallvec::SmallVec;
 
 use crate::hash_table::WARM_MAX;
 use crate::limits::Limits;
+use crate::time::{NEVER, Now};
 use crate::unaligned::UnalignedBox;
+use crate::value::content::Content as _;
+use crate::value::deadlines::Timed;
 use crate::value::keyed::{Keyed, WARM_FROM, WARM_NAMES_MAX, WARM_NAMES_MIN};
 use crate::value::packed::Packed;
+use crate::value::parts::Parts as _;
 use crate::value::text::Text;
 pub(crate) use packed::compare_names;
 use packed::{Pairs, PairsWalk};
@@ -45,7 +51,27 @@ pub struct Zset(Form);
 #[derive(Clone)]
 enum Form {
     Packed(Pairs),
-    Table(UnalignedBox<Table>),
+    Boxed(UnalignedBox<Boxed>),
+}
+
+#[derive(Clone)]
+enum Boxed {
+    Table(Table),
+    /// The compact form, whose entries have, or had, deadlines.
+    Timed(Timed<Pairs>),
+}
+
+/// Read access to the form.
+enum Ref<'a> {
+    Packed(&'a Pairs),
+    Table(&'a Table),
+}
+
+/// Write access to the form.
+enum Mut<'a> {
+    Packed(&'a mut Pairs),
+    Table(&'a mut Table),
+    Timed(&'a mut Timed<Pairs>),
 }
 
 const _: () = assert!(size_of::<Zset>() == 16);
@@ -77,7 +103,44 @@ impl Zset {
         if entries <= limits.zset_entries && name_len <= limits.zset_value {
             Self::default()
         } else {
-            Self(Form::Table(Box::<Table>::default().into()))
+            Self::table(Table::default())
+        }
+    }
+
+    fn table(table: Table) -> Self {
+        Self(Form::Boxed(Box::new(Boxed::Table(table)).into()))
+    }
+
+    #[inline]
+    fn form(&self) -> Ref<'_> {
+        match &self.0 {
+            Form::Packed(pairs) => Ref::Packed(pairs),
+            Form::Boxed(boxed) => match &**boxed {
+                Boxed::Table(table) => Ref::Table(table),
+                Boxed::Timed(timed) => Ref::Packed(&timed.compact),
+            },
+        }
+    }
+
+    #[inline]
+    fn form_mut(&mut self) -> Mut<'_> {
+        match &mut self.0 {
+            Form::Packed(pairs) => Mut::Packed(pairs),
+            Form::Boxed(boxed) => match &mut **boxed {
+                Boxed::Table(table) => Mut::Table(table),
+                Boxed::Timed(timed) => Mut::Timed(timed),
+            },
+        }
+    }
+
+    /// Returns the compact form with deadlines if the sorted set has that form.
+    fn timed(&self) -> Option<&Timed<Pairs>> {
+        match &self.0 {
+            Form::Boxed(boxed) => match &**boxed {
+                Boxed::Timed(timed) => Some(timed),
+                Boxed::Table(_) => None,
+            },
+            Form::Packed(_) => None,
         }
     }
 
@@ -90,13 +153,12 @@ impl Zset {
         }
         let longest = pairs.iter().map(|(name, _)| name.as_bytes().len()).max();
         let mut zset = Self::new(pairs.len(), longest.unwrap_or(0), limits);
-        match &mut zset.0 {
-            Form::Table(table) => **table = Table::from_pairs(pairs)?,
-            Form::Packed(packed) => {
-                for (name, score) in pairs {
-                    packed.update(name.as_bytes(), |old| old.is_none().then_some(score))?;
-                }
+        if let Form::Packed(packed) = &mut zset.0 {
+            for (name, score) in pairs {
+                packed.update(name.as_bytes(), |old| old.is_none().then_some(score))?;
             }
+        } else {
+            zset = Self::table(Table::from_pairs(pairs)?);
         }
         Some(zset)
     }
@@ -140,17 +202,17 @@ impl Zset {
 
     /// Returns the alternating names and scores of the compact form.
     pub fn packed(&self) -> Option<&Packed> {
-        match &self.0 {
-            Form::Packed(pairs) => Some(pairs.packed()),
-            Form::Table(_) => None,
+        match self.form() {
+            Ref::Packed(pairs) => Some(pairs.packed()),
+            Ref::Table(_) => None,
         }
     }
 
     /// Returns the number of entries. O(1).
     pub fn len(&self) -> usize {
-        match &self.0 {
-            Form::Packed(pairs) => pairs.len(),
-            Form::Table(table) => table.len(),
+        match self.form() {
+            Ref::Packed(pairs) => pairs.len(),
+            Ref::Table(table) => table.len(),
         }
     }
 
@@ -161,23 +223,23 @@ impl Zset {
 
     /// Returns the entries in their form for reading.
     pub(crate) fn view(&self) -> View<'_> {
-        match &self.0 {
-            Form::Packed(pairs) => View::Packed(pairs.packed()),
-            Form::Table(table) => View::Table(table.entries()),
+        match self.form() {
+            Ref::Packed(pairs) => View::Packed(pairs.packed()),
+            Ref::Table(table) => View::Table(table.entries()),
         }
     }
 
     /// Returns the entries of a table for a snapshot's walk.
     pub(crate) fn keyed_mut(&mut self) -> Option<&mut Keyed<Entry>> {
-        match &mut self.0 {
-            Form::Packed(_) => None,
-            Form::Table(table) => Some(table.entries_mut()),
+        match self.form_mut() {
+            Mut::Packed(_) | Mut::Timed(_) => None,
+            Mut::Table(table) => Some(table.entries_mut()),
         }
     }
 
     /// Loads the cache lines of these entries if the sorted set is large. Changes nothing.
     pub(crate) fn warm_names<'a>(&self, names: impl ExactSizeIterator<Item = &'a [u8]>) {
-        if let Form::Table(table) = &self.0 {
+        if let Ref::Table(table) = self.form() {
             table.entries().warm_names(names);
         }
     }
@@ -189,7 +251,7 @@ impl Zset {
         mut names: impl ExactSizeIterator<Item = &'a [u8]>,
         scores: &[f64],
     ) {
-        let Form::Table(table) = &self.0 else {
+        let Ref::Table(table) = self.form() else {
             return;
         };
         if table.len() < WARM_FROM || names.len() < WARM_NAMES_MIN {
@@ -209,9 +271,9 @@ impl Zset {
     /// Returns the score of a name. O(1), O(n) in the compact form.
     #[inline]
     pub fn score(&self, name: &[u8]) -> Option<f64> {
-        match &self.0 {
-            Form::Packed(pairs) => pairs.score(name),
-            Form::Table(table) => table.score(name),
+        match self.form() {
+            Ref::Packed(pairs) => pairs.score(name),
+            Ref::Table(table) => table.score(name),
         }
     }
 
@@ -245,15 +307,20 @@ impl Zset {
             assert!(!new.is_some_and(f64::is_nan), "scores are not NaN");
             new
         };
-        match &mut self.0 {
-            Form::Table(table) => table.update(name, decide),
-            Form::Packed(pairs)
-                if pairs.len() < limits.zset_entries && name.len() <= limits.zset_value =>
+        let fits = |pairs: &Pairs| {
+            pairs.len() < limits.zset_entries && name.len() <= limits.zset_value
+                || pairs.score(name).is_some()
+        };
+        match self.form_mut() {
+            Mut::Table(table) => table.update(name, decide),
+            Mut::Packed(pairs) if fits(pairs) => pairs.update(name, decide),
+            Mut::Timed(timed)
+                if fits(&timed.compact) && timed.compact.len() < Timed::<Pairs>::MAX =>
             {
-                pairs.update(name, decide)
+                update_timed(timed, name, decide)
             }
-            Form::Packed(pairs) => match pairs.score(name) {
-                Some(_) => pairs.update(name, decide),
+            Mut::Packed(_) | Mut::Timed(_) => match self.score(name) {
+                Some(_) => self.unpack().update(name, decide),
                 None => {
                     let new = decide(None)?;
                     self.unpack().update(name, |_| Some(new))
@@ -271,41 +338,89 @@ impl Zset {
 
     /// Converts the compact form to a table.
     fn unpack(&mut self) -> &mut Table {
-        if let Form::Packed(pairs) = &self.0 {
+        if let Ref::Packed(pairs) = self.form() {
             let all = pairs.walk(0..pairs.len(), false);
             let all = all.map(|(name, score)| (name.with_text(Text::new), score));
-            let table = Table::from_pairs(all.collect()).unwrap_or_default();
+            let mut table = Table::from_pairs(all.collect()).unwrap_or_default();
             debug_assert_eq!(table.len(), pairs.len());
-            self.0 = Form::Table(Box::new(table).into());
+            if let Some(timed) = self.timed() {
+                table.entries_mut().adopt_timer(&timed.deadlines);
+                let names = timed.compact.walk(0..table.len(), false);
+                for ((name, _), deadline) in names.zip(timed.all(table.len())) {
+                    name.with_text(|name| table.set_deadline(name, deadline));
+                }
+            }
+            *self = Self::table(table);
         }
-        match &mut self.0 {
-            Form::Table(table) => table,
-            Form::Packed(_) => unreachable!("converted above"),
+        match self.form_mut() {
+            Mut::Table(table) => table,
+            Mut::Packed(_) | Mut::Timed(_) => unreachable!("converted above"),
         }
+    }
+
+    /// Converts the compact form so that entries can get deadlines. O(1), O(n log n) if the sorted
+    /// set exceeds the compact form's limit by now.
+    fn become_timed(&mut self, limits: &Limits) {
+        if let Form::Packed(pairs) = &mut self.0 {
+            if pairs.len() <= limits.zset_entries.min(Timed::<Pairs>::MAX) {
+                let timed = Timed::new(std::mem::take(pairs));
+                self.0 = Form::Boxed(Box::new(Boxed::Timed(timed)).into());
+            } else {
+                self.unpack();
+            }
+        }
+    }
+
+    /// Creates a sorted set of names, scores and deadlines. Returns `None` for a duplicate name or
+    /// a NaN score. O(n log n), O(n) if the pairs are in ascending or descending order.
+    pub(crate) fn from_timed(timed: Vec<(Text, f64, u64)>, limits: &Limits) -> Option<Self> {
+        if timed.iter().any(|(_, score, _)| score.is_nan()) {
+            return None;
+        }
+        let pairs = timed.iter().map(|(name, score, _)| (name.clone(), *score));
+        let mut zset = Self::from_pairs(pairs.collect(), *limits)?;
+        for (name, _, deadline) in &timed {
+            zset.set_deadline(name.as_bytes(), *deadline, limits);
+        }
+        Some(zset)
+    }
+
+    /// Returns the score of a name, unless the name is due. O(1), O(n) in the compact form.
+    #[inline]
+    pub(crate) fn live_score(&self, name: &[u8], now: Now) -> Option<f64> {
+        let score = self.score(name)?;
+        let timed = self.deadlines().is_some();
+        let due = timed && now.is_due(self.deadline(name).unwrap_or(NEVER));
+        (!due).then_some(score)
     }
 
     /// Removes a name. Returns its score. O(log n), O(n) in the compact form.
     pub fn remove(&mut self, name: &[u8]) -> Option<f64> {
-        match &mut self.0 {
-            Form::Packed(pairs) => pairs.remove(name),
-            Form::Table(table) => table.remove(name),
+        match self.form_mut() {
+            Mut::Packed(pairs) => pairs.remove(name),
+            Mut::Table(table) => table.remove(name),
+            Mut::Timed(timed) => {
+                let (rank, _) = timed.compact.rank(name)?;
+                timed.removed(rank);
+                timed.compact.remove(name)
+            }
         }
     }
 
     /// Returns the rank and the score of a name. O(log n), O(n) in the compact form.
     pub fn rank(&self, name: &[u8]) -> Option<(usize, f64)> {
-        match &self.0 {
-            Form::Packed(pairs) => pairs.rank(name),
-            Form::Table(table) => table.rank(name),
+        match self.form() {
+            Ref::Packed(pairs) => pairs.rank(name),
+            Ref::Table(table) => table.rank(name),
         }
     }
 
     /// Returns the ranks of the entries in a range of scores. O(log n), O(n) in the compact form.
     pub fn ranks_by_score(&self, range: &ScoreRange) -> Range<usize> {
-        match &self.0 {
+        match self.form() {
             _ if range.is_empty() => 0..0,
-            Form::Packed(pairs) => pairs.ranks_by_score(range),
-            Form::Table(table) => table.ranks_by_score(range),
+            Ref::Packed(pairs) => pairs.ranks_by_score(range),
+            Ref::Table(table) => table.ranks_by_score(range),
         }
     }
 
@@ -313,10 +428,10 @@ impl Zset {
     /// scores are equal; otherwise it may depend on the form and on `backwards`. O(log n), O(n) in
     /// the compact form.
     pub fn ranks_by_lex(&self, range: &LexRange<'_>, backwards: bool) -> Range<usize> {
-        match &self.0 {
+        match self.form() {
             _ if range.is_empty() => 0..0,
-            Form::Packed(pairs) => pairs.ranks_by_lex(range, backwards),
-            Form::Table(table) => table.ranks_by_lex(range),
+            Ref::Packed(pairs) => pairs.ranks_by_lex(range, backwards),
+            Ref::Table(table) => table.ranks_by_lex(range),
         }
     }
 
@@ -329,17 +444,21 @@ impl Zset {
             ranks.end <= self.len(),
             "ranks within the number of entries"
         );
-        match &mut self.0 {
-            Form::Packed(pairs) => pairs.remove_ranks(ranks),
-            Form::Table(table) => table.remove_ranks(ranks),
+        match self.form_mut() {
+            Mut::Packed(pairs) => pairs.remove_ranks(ranks),
+            Mut::Table(table) => table.remove_ranks(ranks),
+            Mut::Timed(timed) => {
+                ranks.clone().rev().for_each(|rank| timed.removed(rank));
+                timed.compact.remove_ranks(ranks);
+            }
         }
     }
 
     /// Returns the entry of a rank. O(log n), O(n) in the compact form.
     pub fn nth(&self, rank: usize) -> Option<(Element<'_>, f64)> {
-        match &self.0 {
-            Form::Packed(pairs) => pairs.nth(rank),
-            Form::Table(table) => table.nth(rank).map(pair_of),
+        match self.form() {
+            Ref::Packed(pairs) => pairs.nth(rank),
+            Ref::Table(table) => table.nth(rank).map(pair_of),
         }
     }
 
@@ -349,9 +468,9 @@ impl Zset {
     pub fn walk(&self, ranks: Range<usize>, backwards: bool) -> Walk<'_> {
         let end = ranks.end.min(self.len());
         let ranks = ranks.start.min(end)..end;
-        Walk(match &self.0 {
-            Form::Packed(pairs) => WalkForm::Packed(pairs.walk(ranks, backwards)),
-            Form::Table(table) => WalkForm::Table(table.walk(ranks, backwards)),
+        Walk(match self.form() {
+            Ref::Packed(pairs) => WalkForm::Packed(pairs.walk(ranks, backwards)),
+            Ref::Table(table) => WalkForm::Table(table.walk(ranks, backwards)),
         })
     }
 
@@ -365,6 +484,23 @@ impl Zset {
     pub fn range_by_score(&self, min: f64, max: f64) -> Walk<'_> {
         self.walk(self.ranks_by_score(&ScoreRange::inclusive(min, max)), false)
     }
+}
+
+/// Same as [`Zset::update`], for the compact form with deadlines.
+fn update_timed(
+    timed: &mut Timed<Pairs>,
+    name: &[u8],
+    decide: impl FnOnce(Option<f64>) -> Option<f64>,
+) -> Option<f64> {
+    let before = timed.compact.rank(name);
+    let score = timed.compact.update(name, decide)?;
+    if let Some((after, _)) = timed.compact.rank(name) {
+        match before {
+            Some((before, _)) => timed.moved(before, after),
+            None => timed.added(after),
+        }
+    }
+    Some(score)
 }
 
 fn pair_of(entry: &Entry) -> (Element<'_>, f64) {

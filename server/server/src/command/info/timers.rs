@@ -26,7 +26,7 @@ pub(super) fn timers(page: &mut Page<'_, '_>) {
     let (mut keys, mut armed, mut due) = (0, 0, [0; 3]);
     for db in 0..page.shared.store.databases() {
         for (_, part) in page.turn.held_dbs(db) {
-            pending += part.with_deadline() + part.fields_with_deadline();
+            pending += part.with_deadline() + part.parts_with_deadline();
             entries += part.wheel_entries();
             if part.timer_count() > 0 {
                 keys += part.timer_count();
@@ -39,7 +39,7 @@ pub(super) fn timers(page: &mut Page<'_, '_>) {
     }
     let next = page.turn.next_deadline();
     let late = lateness(page.shared);
-    let help = "Deadlines of keys and of fields of hashes.";
+    let help = "Deadlines of keys, of fields and of members.";
     page.line("timers_pending", pending)
         .own("deadlines", "", help);
     page.line("timers_entries", entries);

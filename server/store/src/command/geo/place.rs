@@ -35,7 +35,8 @@ pub(super) fn geoadd(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
         members.push((score, places.at(at + 2)));
     }
     let limits = cx.limits();
-    let (place, found) = cx.seek_as::<Zset>(key)?;
+    let names = members.iter().map(|(_, member)| *member);
+    let (place, found) = cx.seek_named::<Zset>(key, names)?;
     let id = match found {
         Some(id) => id,
         None if only_old => {

@@ -6,9 +6,9 @@
 use punctual_resp::{Args, Reply};
 use smallvec::SmallVec;
 
-use super::expire::{deadline, deadline_effect, delete_effect, fields, fields_effect};
-use super::{find_to_read, find_to_write};
+use super::find_to_read;
 use crate::arguments::{Pairs, TimeUnit, int, is};
+use crate::command::parts::{deadline, deadline_effect, names, names_effect, remove_effect};
 use crate::command::replies::reply_element;
 use crate::error::Error;
 use crate::events::Classes;
@@ -18,6 +18,7 @@ use crate::turn::Cx;
 use crate::turn::cx::Place;
 use crate::value::Kind;
 use crate::value::hash::Hash;
+use crate::value::parts::FIELDS;
 
 /// Change of the fields' deadlines.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -134,11 +135,8 @@ impl Options {
 pub(super) fn hgetdel(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let key = &args[1];
     cx.seek_as::<Hash>(key)?;
-    let names = fields(
-        args.skip(2),
-        "ERR Number of fields must be a positive integer",
-    )?;
-    let (place, found) = find_to_write(cx, key, names.iter())?;
+    let names = names(args.skip(2), &FIELDS, FIELDS.not_positive)?;
+    let (place, found) = cx.seek_named::<Hash>(key, names.iter())?;
     reply.array(names.len());
     let Some(id) = found else {
         names.iter().for_each(|_| reply.null());
@@ -155,7 +153,7 @@ pub(super) fn hgetdel(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), 
     }
     if deleted > 0 {
         cx.commit_elements(place, id, key, Classes::HASH, "hdel", deleted);
-        delete_effect(cx, key, names.iter());
+        remove_effect(cx, key, &FIELDS, names.iter());
     }
     Ok(())
 }
@@ -170,6 +168,7 @@ pub(super) fn hgetex(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
         names.iter().for_each(|_| reply.null());
         return Ok(());
     };
+    let limits = cx.limits();
     let mut changed: SmallVec<[&[u8]; 8]> = SmallVec::new();
     for name in names {
         let db = cx.db_at(place);
@@ -181,8 +180,8 @@ pub(super) fn hgetex(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
         match options.ttl {
             Ttl::NotGiven | Ttl::Keep => continue,
             Ttl::Remove if deadline == NEVER => continue,
-            Ttl::Remove => db.set_field_deadline(id, name, None),
-            Ttl::Until(at) => db.set_field_deadline(id, name, Some(at)),
+            Ttl::Remove => db.set_field_deadline(id, name, NEVER, &limits),
+            Ttl::Until(at) => db.set_field_deadline(id, name, at, &limits),
             // The arguments may name a field twice, so `end` removes the fields after the loop.
             Ttl::Past => {}
         }
@@ -207,7 +206,7 @@ pub(super) fn hsetex(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
     let options = Options::parse(cx, args, "hsetex")?;
     let pairs = Pairs(options.fields(args, 2, "hsetex")?);
     let names = || pairs.clone().map(|(name, _)| name);
-    let (place, found) = find_to_write(cx, key, names())?;
+    let (place, found) = cx.seek_named::<Hash>(key, names())?;
     let hash = match found {
         Some(id) => Some(cx.view::<Hash>(place, id)?),
         None => None,
@@ -249,7 +248,8 @@ pub(super) fn hsetex(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
     match options.ttl {
         Ttl::Until(deadline) => {
             for name in names() {
-                cx.db_at(place).set_field_deadline(id, name, Some(deadline));
+                cx.db_at(place)
+                    .set_field_deadline(id, name, deadline, &limits);
             }
             end(cx, (place, id), key, options.ttl, names(), 0);
         }
@@ -261,7 +261,7 @@ pub(super) fn hsetex(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
                 if let Some((_, deadline)) = field
                     && deadline != NEVER
                 {
-                    deadline_effect(cx, key, deadline, std::iter::once(name));
+                    deadline_effect(cx, key, &FIELDS, deadline, std::iter::once(name));
                 }
             }
         }
@@ -290,15 +290,15 @@ fn end<'a>(
                 .count();
             cx.turn.stats.expired_fields += removed as u64;
             cx.commit_elements(place, id, key, Classes::HASH, "hdel", count);
-            delete_effect(cx, key, names);
+            remove_effect(cx, key, &FIELDS, names);
         }
         Ttl::Until(deadline) => {
             cx.commit(key, Classes::HASH, "hexpire", count);
-            deadline_effect(cx, key, deadline, names);
+            deadline_effect(cx, key, &FIELDS, deadline, names);
         }
         Ttl::Remove => {
             cx.commit(key, Classes::HASH, "hpersist", count);
-            fields_effect(cx, &[b"HPERSIST", key], names);
+            names_effect(cx, &[b"HPERSIST", key], &FIELDS, names);
         }
         Ttl::NotGiven | Ttl::Keep => {}
     }

@@ -127,7 +127,7 @@ impl<'h> Candidates<'h> {
 
     /// Returns a random field that is not due.
     fn pick(table: &Table, now: Now, random: &mut SmallRng) -> Option<u32> {
-        let is_live = |id: &u32| !now.is_due(table.field(*id).deadline());
+        let is_live = |id: &u32| !now.is_due(table.keyed().deadline_of(table.field(*id)));
         let picks = (0..PICKS_MAX).filter_map(|_| table.at_random(below(random)));
         picks.into_iter().find(is_live).or_else(|| {
             // Nearly all fields are due; more random picks would take long.
@@ -146,7 +146,9 @@ impl<'h> Candidates<'h> {
     /// Returns a random field.
     fn one(&self, random: &mut SmallRng) -> Option<Entry<'h>> {
         match self {
-            Self::Table(table, now) => Some(table.field(Self::pick(table, *now, random)?).entry()),
+            Self::Table(table, now) => {
+                Some(table.entry(table.field(Self::pick(table, *now, random)?)))
+            }
             Self::Listed(entries) if entries.is_empty() => None,
             Self::Listed(entries) => Some(entries[random.random_range(0..entries.len())]),
         }
@@ -156,7 +158,8 @@ impl<'h> Candidates<'h> {
     fn distinct(self, wanted: usize, random: &mut SmallRng) -> Vec<Entry<'h>> {
         match self {
             Self::Table(table, now)
-                if table.with_deadline() == 0 && wanted.saturating_mul(SPARSE) <= table.len() =>
+                if table.keyed().with_deadline() == 0
+                    && wanted.saturating_mul(SPARSE) <= table.len() =>
             {
                 let mut seen = drawn(wanted);
                 let mut entries = Vec::with_capacity(wanted);
@@ -164,13 +167,13 @@ impl<'h> Candidates<'h> {
                     && let Some(id) = Self::pick(table, now, random)
                 {
                     if seen.insert(id) {
-                        entries.push(table.field(id).entry());
+                        entries.push(table.entry(table.field(id)));
                     }
                 }
                 entries
             }
             Self::Table(table, now) => {
-                let fields = table.fields().map(|(_, field)| field.entry());
+                let fields = table.fields().map(|(_, field)| table.entry(field));
                 sample(
                     fields.filter(|e| !now.is_due(e.deadline)).collect(),
                     wanted,

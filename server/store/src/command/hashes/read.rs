@@ -130,8 +130,10 @@ pub(super) fn hscan(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Er
         if let Some(table) = hash.table()
             && hash.encoding() == "hashtable"
         {
-            return page.walk(table.keyed(), |page, field| {
-                if !now.is_due(field.deadline()) && page.name(field.name()) && !names_only {
+            let fields = table.keyed();
+            return page.walk(fields, |page, field| {
+                if !now.is_due(fields.deadline_of(field)) && page.name(field.name()) && !names_only
+                {
                     let mut buffer = itoa::Buffer::new();
                     page.bulk(field.value.text(&mut buffer));
                 }

@@ -25,7 +25,7 @@ fn timers(fixture: &Fixture) -> usize {
     (0..16)
         .map(|db| {
             turn.held_dbs(db)
-                .map(|(_, part)| part.fields_with_deadline())
+                .map(|(_, part)| part.parts_with_deadline())
                 .sum::<usize>()
         })
         .sum()

@@ -3,8 +3,9 @@
 use punctual_rdb::listpack::Element;
 use punctual_resp::{Args, Reply};
 
-use super::{add_hash_of, find_to_write};
+use super::add_hash_of;
 use crate::arguments::{Pairs, int};
+use crate::command::parts::deadline_effect;
 use crate::error::Error;
 use crate::events::Classes;
 use crate::time::NEVER;
@@ -12,6 +13,7 @@ use crate::turn::Cx;
 use crate::value::Kind;
 use crate::value::float::Float;
 use crate::value::hash::Hash;
+use crate::value::parts::FIELDS;
 
 const NOT_FLOAT: Error = Error::fixed("ERR hash value is not a float");
 
@@ -35,7 +37,7 @@ fn set(cx: &mut Cx, args: Args, command: &'static str) -> Result<usize, Error> {
     let key = &args[1];
     let pairs = Pairs(args.skip(2));
     let limits = cx.limits();
-    let (place, found) = find_to_write(cx, key, pairs.clone().map(|(name, _)| name))?;
+    let (place, found) = cx.seek_named::<Hash>(key, pairs.clone().map(|(name, _)| name))?;
     let created = match found {
         Some(id) => {
             if pairs.len() > 1 {
@@ -58,7 +60,7 @@ fn set(cx: &mut Cx, args: Args, command: &'static str) -> Result<usize, Error> {
 pub(super) fn hsetnx(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let (key, name, value) = (&args[1], args.at(2), &args[3]);
     let limits = cx.limits();
-    let (place, found) = find_to_write(cx, key, std::iter::once(name))?;
+    let (place, found) = cx.seek_named::<Hash>(key, std::iter::once(name))?;
     match found {
         Some(id) if cx.view::<Hash>(place, id)?.get(name).is_some() => {
             reply.int(0);
@@ -75,7 +77,7 @@ pub(super) fn hsetnx(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
 pub(super) fn hdel(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let key = &args[1];
     let names = args.skip(2);
-    let (place, found) = find_to_write(cx, key, names.iter())?;
+    let (place, found) = cx.seek_named::<Hash>(key, names.iter())?;
     let Some(id) = found else {
         reply.int(0);
         return Ok(());
@@ -104,7 +106,7 @@ pub(super) fn hincrby(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), 
     let (key, name) = (&args[1], args.at(2));
     let by = int(&args[3])?;
     let limits = cx.limits();
-    let (place, found) = find_to_write(cx, key, std::iter::once(name))?;
+    let (place, found) = cx.seek_named::<Hash>(key, std::iter::once(name))?;
     let sum = match found {
         Some(id) => cx.db_at(place).add_to_field(id, name, by, &limits)?,
         None => {
@@ -125,7 +127,7 @@ pub(super) fn hincrbyfloat(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result
         return Err(Error::fixed("ERR value is NaN or Infinity"));
     }
     let limits = cx.limits();
-    let (place, found) = find_to_write(cx, key, std::iter::once(name))?;
+    let (place, found) = cx.seek_named::<Hash>(key, std::iter::once(name))?;
     let value = match found {
         Some(id) => cx.view::<Hash>(place, id)?.get(name),
         None => None,
@@ -149,7 +151,7 @@ pub(super) fn hincrbyfloat(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result
     cx.effect(&[b"HSET", key, name, &text]);
     if let Some(at) = deadline {
         // A replay of HSET removes the field's deadline, so another effect restores it.
-        super::expire::deadline_effect(cx, key, at, std::iter::once(name));
+        deadline_effect(cx, key, &FIELDS, at, std::iter::once(name));
     }
     reply.bulk(&text);
     Ok(())

@@ -1,17 +1,22 @@
 //! SADD, SREM and SMOVE. A set is edited only if its members or its encoding change.
+//!
+//! SADD leaves a member that the set has as it is, with its deadline, as in Redis 8.12. SMOVE moves
+//! the deadline with the member, as in Valkey; a member that the target has keeps its own.
 
 use punctual_resp::{Args, Reply};
 
 use crate::error::Error;
 use crate::events::Classes;
+use crate::time::NEVER;
 use crate::turn::Cx;
 use crate::value::Kind;
+use crate::value::parts::Parts as _;
 use crate::value::set::Set;
 
 pub(super) fn sadd(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let (key, members) = (&args[1], args.skip(2));
     let limits = cx.limits();
-    let (place, found) = cx.seek_to_write(key);
+    let (place, found) = cx.seek_named::<Set>(key, members.iter())?;
     let added = match found {
         None => {
             let mut set = Set::for_members(&members[0], members.len(), &limits);
@@ -50,7 +55,7 @@ pub(super) fn sadd(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Err
 
 pub(super) fn srem(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let (key, members) = (&args[1], args.skip(2));
-    let (place, found) = cx.seek_to_write(key);
+    let (place, found) = cx.seek_named::<Set>(key, members.iter())?;
     let Some(id) = found else {
         reply.int(0);
         return Ok(());
@@ -83,29 +88,49 @@ pub(super) fn smove(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Er
         reply.int(0);
         return Ok(());
     };
-    let spot = cx.view::<Set>(from_place, source)?.find(member);
+    cx.view::<Set>(from_place, source)?;
+    if let Some(id) = target {
+        cx.view::<Set>(to_place, id)?;
+    }
+    let named = || std::iter::once(member);
+    let source = cx.expire_due_parts(from_place, source, from, named());
+    let spot = match source {
+        Some(id) => cx.view::<Set>(from_place, id)?.find(member),
+        None => None,
+    };
+    let (Some(source), Some(spot)) = (source, spot) else {
+        reply.int(0);
+        return Ok(());
+    };
+    let target = target.and_then(|id| cx.expire_due_parts(to_place, id, to, named()));
     let vacancy = match target {
         Some(id) => cx.view::<Set>(to_place, id)?.vacancy(member),
         None => None,
-    };
-    let Some(spot) = spot else {
-        reply.int(0);
-        return Ok(());
     };
     reply.int(1);
     if from == to {
         return Ok(());
     }
-    cx.edit::<Set>(from_place, source)?.remove_at(spot);
+    let set = cx.edit::<Set>(from_place, source)?;
+    let deadline = set.deadline_at(&spot);
+    set.remove_at(spot);
     cx.commit_elements(from_place, source, from, Classes::SET, "srem", 1);
     match (target, vacancy) {
-        (Some(id), Some(vacancy)) => cx
-            .edit::<Set>(to_place, id)?
-            .insert_at(vacancy, member, &limits),
+        (Some(id), Some(vacancy)) => {
+            let set = cx.edit::<Set>(to_place, id)?;
+            set.insert_at(vacancy, member, &limits);
+            if deadline != NEVER {
+                set.set_deadline(member, deadline, &limits);
+                cx.rearm(to_place, id);
+            }
+        }
         (Some(_), None) => return Ok(()),
         (None, _) => {
             let mut set = Set::for_members(member, 1, &limits);
             set.insert(member, &limits);
+            if deadline != NEVER {
+                set.set_deadline(member, deadline, &limits);
+            }
             cx.add_at(to_place, to, set.into_value());
         }
     }

@@ -70,6 +70,7 @@ fn spop_count(cx: &mut Cx, key: &[u8], count: &[u8], reply: &mut Reply) -> Resul
         set.take_some(count, &limits, below(&mut random), |member| {
             reply_member(reply, member);
         });
+        cx.rearm(place, id);
         cx.effect_with_bulks(&[b"SREM", key], count, &reply.since(start));
     }
     cx.commit(key, Classes::SET, "spop", count.min(len) as u64);

@@ -11,20 +11,23 @@ use crate::value::keyed::Element;
 use crate::value::set::{Set, View};
 
 pub(super) fn sismember(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
-    let set = cx.read_as::<Set>(&args[1])?;
-    reply.int(set.is_some_and(|set| set.contains(&args[2])).into());
+    let now = cx.now();
+    let member = args.at(2);
+    let set = cx.read_named::<Set>(&args[1], std::iter::once(member))?;
+    reply.int(set.is_some_and(|set| set.has_live(member, now)).into());
     Ok(())
 }
 
 pub(super) fn smismember(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
-    let set = cx.read_as::<Set>(&args[1])?;
+    let now = cx.now();
     let members = args.skip(2);
+    let set = cx.read_named::<Set>(&args[1], members.iter())?;
     if let Some(set) = set {
         set.warm_names(members.iter());
     }
     reply.array(members.len());
     for member in members {
-        reply.int(set.is_some_and(|set| set.contains(member)).into());
+        reply.int(set.is_some_and(|set| set.has_live(member, now)).into());
     }
     Ok(())
 }

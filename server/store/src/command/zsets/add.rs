@@ -1,4 +1,4 @@
-//! ZADD and ZINCRBY.
+//! ZADD and ZINCRBY. As with SADD and HINCRBY, a member that the sorted set has keeps its deadline.
 
 use punctual_resp::{Args, Reply};
 use smallvec::SmallVec;
@@ -90,7 +90,8 @@ fn add(cx: &mut Cx, args: Args, mut options: Options, reply: &mut Reply) -> Resu
         .collect::<Result<_, _>>()?;
 
     let limits = cx.limits();
-    let (place, found) = cx.seek_as::<Zset>(key)?;
+    let names = Pairs(pairs).map(|(_, name)| name);
+    let (place, found) = cx.seek_named::<Zset>(key, names)?;
     let id = match found {
         Some(id) => Some(id),
         None if options.only_existing => None,

@@ -7,6 +7,7 @@ use crate::arguments::is;
 use crate::command::element_scan::scan;
 use crate::command::scan::ScanOf::Elements;
 use crate::error::Error;
+use crate::time::Now;
 use crate::turn::Cx;
 use crate::value::keyed::Element as _;
 use crate::value::zset::{View, Zset};
@@ -18,26 +19,27 @@ pub(super) fn zcard(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Er
 }
 
 pub(super) fn zscore(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
-    let zset = cx.read_as::<Zset>(&args[1])?;
-    reply_score(reply, zset, &args[2]);
+    let (name, now) = (args.at(2), cx.now());
+    let zset = cx.read_named::<Zset>(&args[1], std::iter::once(name))?;
+    reply_score(reply, zset, name, now);
     Ok(())
 }
 
 pub(super) fn zmscore(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
-    let zset = cx.read_as::<Zset>(&args[1])?;
-    let names = args.skip(2);
+    let (names, now) = (args.skip(2), cx.now());
+    let zset = cx.read_named::<Zset>(&args[1], names.iter())?;
     if let Some(zset) = zset {
         zset.warm_names(names.iter());
     }
     reply.array(names.len());
     for name in names {
-        reply_score(reply, zset, name);
+        reply_score(reply, zset, name, now);
     }
     Ok(())
 }
 
-fn reply_score(reply: &mut Reply, zset: Option<&Zset>, name: &[u8]) {
-    match zset.and_then(|zset| zset.score(name)) {
+fn reply_score(reply: &mut Reply, zset: Option<&Zset>, name: &[u8], now: Now) {
+    match zset.and_then(|zset| zset.live_score(name, now)) {
         Some(score) => reply.double(score),
         None => reply.null(),
     }

@@ -10,11 +10,11 @@ use crate::value::zset::Zset;
 
 pub(super) fn zrem(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let key = &args[1];
-    let (place, found) = cx.seek_as::<Zset>(key)?;
+    let names = args.skip(2).into_iter();
+    let (place, found) = cx.seek_named::<Zset>(key, names.clone())?;
     let mut removed = 0;
     if let Some(id) = found {
         let zset = cx.edit::<Zset>(place, id)?;
-        let names = args.skip(2).into_iter();
         zset.warm_changes(names.clone(), &[]);
         removed = names.filter(|name| zset.remove(name).is_some()).count();
         if removed > 0 {

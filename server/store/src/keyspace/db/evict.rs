@@ -5,8 +5,8 @@ use punctual::queue::wheel::{Entry, Step};
 use smallvec::SmallVec;
 
 use super::Db;
-use crate::keyspace::field_timers::{Armed, OF_FIELD};
 use crate::keyspace::records::{Id, RECORD_BYTES, Record};
+use crate::keyspace::value_timers::{Armed, OF_VALUE};
 use crate::value::Value;
 use crate::value::content::Facts;
 
@@ -59,10 +59,10 @@ impl Db {
             };
             let mut armed = Armed {
                 records: &self.records,
-                fields: &self.fields,
+                values: &self.values,
             };
             match self.wheel.step(at, &mut armed, &mut usize::MAX.clone()) {
-                Step::Due(due) if due.index & OF_FIELD != 0 => aside.push(due),
+                Step::Due(due) if due.index & OF_VALUE != 0 => aside.push(due),
                 // Timers and queues of jobs are not evicted.
                 Step::Due(due) if !self.peek(due.index).is_some_and(Self::is_evictable) => {
                     aside.push(due)
@@ -118,11 +118,6 @@ impl Db {
             self.wheel.insert(deadline, new, stamp);
             self.forget_entry();
         }
-        let mut follow = |timer: u32| {
-            if let Some(timer) = self.fields.get_mut(timer) {
-                timer.record = new;
-            }
-        };
         if self.queues.remove(&old) {
             self.queues.insert(new);
         }
@@ -132,17 +127,16 @@ impl Db {
             local.insert((deadline, new));
         }
         match self.records.get(new).map(|record| &record.value) {
-            Some(Value::Hash(hash)) if hash.with_deadline() > 0 => {
-                let fields = hash.table().into_iter().flat_map(|table| table.fields());
-                fields
-                    .filter_map(|(_, field)| field.timer())
-                    .for_each(&mut follow);
-            }
             Some(Value::Timer(_)) => {
                 self.timers.remove((deadline, old));
                 self.timers.insert((deadline, new));
             }
-            Some(value) => value.timeline_timer().into_iter().for_each(&mut follow),
+            Some(value) => {
+                let timer = value.timeline_timer();
+                if let Some(timer) = timer.and_then(|timer| self.values.get_mut(timer)) {
+                    timer.record = new;
+                }
+            }
             None => {}
         }
         Some(new)

@@ -1,8 +1,8 @@
 //! Figures of the memory of a database and of single keys, for INFO and MEMORY USAGE.
 
 use super::Db;
-use crate::keyspace::field_timers::FIELD_TIMER_BYTES;
 use crate::keyspace::records::{Id, RECORD_BYTES};
+use crate::keyspace::value_timers::VALUE_TIMER_BYTES;
 use crate::time::NEVER;
 use crate::value::Value;
 
@@ -20,7 +20,7 @@ pub struct DbMemory {
     pub records: usize,
     /// Hash table, in bytes.
     pub index: usize,
-    /// Wheel, timers of fields and timelines, and the sets of timers and queues, in bytes.
+    /// Wheel, timers of values, and the sets of timers and queues, in bytes.
     pub wheel: usize,
     /// Number of places for keys in the table.
     pub index_slots: usize,
@@ -33,7 +33,7 @@ impl Db {
             records: self.records.memory(),
             index: self.index.memory(),
             wheel: self.wheel.memory()
-                + self.fields.memory()
+                + self.values.memory()
                 + self.timers.len() * TIMER_ENTRY_BYTES
                 + self.queues.len() * QUEUE_ENTRY_BYTES,
             index_slots: self.index.slots(),
@@ -53,14 +53,13 @@ impl Db {
         } else {
             WHEEL_ENTRY_BYTES
         };
-        let fields = match &record.value {
-            Value::Hash(hash) => hash.with_deadline() * (FIELD_TIMER_BYTES + WHEEL_ENTRY_BYTES),
+        let timer = match &record.value {
             Value::Timer(_) => TIMER_ENTRY_BYTES,
-            value if value.timeline_timer().is_some() => FIELD_TIMER_BYTES + WHEEL_ENTRY_BYTES,
+            value if value.timeline_timer().is_some() => VALUE_TIMER_BYTES + WHEEL_ENTRY_BYTES,
             _ => 0,
         };
         let value = record.value.content().heap_bytes();
-        RECORD_BYTES + record.key.heap_bytes() + value + table + entry + fields
+        RECORD_BYTES + record.key.heap_bytes() + value + table + entry + timer
     }
 
     /// Returns the number of entries in the wheel, stale ones included.

@@ -1,18 +1,51 @@
-//! Timers of values with a *timeline*: streams and queues of jobs, in which entries or jobs are due
-//! at certain times. Each such value has at most one timer.
+//! Timers of values with a *timeline*: times at which something in the value is due. These are
+//! hashes, sets and sorted sets whose elements have deadlines, streams, and queues of jobs. Each
+//! such value has at most one timer.
 //!
-//! Invariant: a value with a next deadline has a timer in `fields` that is armed at that deadline
-//! or earlier. A change that makes the next deadline earlier (an entry or job is added or
-//! delivered, a setting changes) must call [`Db::rearm`]. A change that makes it later (an entry or
-//! job is acknowledged or removed) need not: the timer then fires early, nothing is due, and expiry
-//! arms the timer again.
+//! Invariant: a value with a next deadline has a timer in `values` that is armed at that deadline
+//! or earlier. A change that makes the next deadline earlier (an element gets a deadline, an entry
+//! or job is added or delivered, a setting changes) must call [`Db::rearm`]. A change that makes it
+//! later (an element, entry or job is removed) need not: the timer then fires early, nothing is
+//! due, and expiry arms the timer again.
 
 use super::Db;
-use crate::keyspace::field_timers::WHOLE;
 use crate::keyspace::records::{Id, Record};
+use crate::keyspace::value_timers::{OF_VALUE, ValueTimer};
+use crate::value::deadlines::Deadlines;
 use crate::value::jobs::Jobs;
 use crate::value::stream::Stream;
 use crate::value::{Kind, Value};
+
+/// Numbers of fields and members with a deadline in a database.
+#[derive(Default)]
+pub(super) struct Parts {
+    all: usize,
+    fields: usize,
+}
+
+impl Parts {
+    /// Counts `now` deadlines of a value instead of `before`.
+    fn change(&mut self, value: &Value, before: usize, now: usize) {
+        self.all = self.all + now - before;
+        if let Value::Hash(_) = value {
+            self.fields = self.fields + now - before;
+        }
+    }
+
+    /// Counts the deadlines that the elements of a collection have got or lost.
+    fn renew(&mut self, value: &mut Value) {
+        if let Some(deadlines) = value.content_mut().deadlines_mut() {
+            let (before, now) = (deadlines.count(), deadlines.len());
+            self.change(value, before, now);
+        }
+    }
+
+    /// Counts the deadlines of a value no longer.
+    fn forget(&mut self, value: &Value) {
+        let counted = value.deadlines().map_or(0, Deadlines::counted);
+        self.change(value, counted, 0);
+    }
+}
 
 impl Db {
     /// Returns the stream of a record for a change that a snapshot's walk need not see: of the
@@ -21,12 +54,18 @@ impl Db {
         Stream::of_mut(&mut self.records.get_mut(id)?.value)
     }
 
-    /// Arms the timer of a value at its next deadline, or disarms it without one. O(1) for a queue
-    /// and for a stream without settings, O(groups · log pending) for a stream with settings.
+    /// Arms the timer of a value at its next deadline, or disarms it without one. O(1) for a
+    /// collection with deadlines of elements, for a queue, and for a stream without settings,
+    /// O(groups · log pending) for a stream with settings.
     #[inline]
     pub(crate) fn rearm(&mut self, id: Id) {
-        let value = self.records.get_mut(id).map(|record| &mut record.value);
-        if let Some((timer, deadline)) = value.and_then(Value::timeline) {
+        let Some(record) = self.records.get_mut(id) else {
+            return;
+        };
+        if let Some((timer, deadline)) = record.value.timeline() {
+            if record.value.deadlines().is_some() {
+                self.parts.renew(&mut record.value);
+            }
             self.set_timeline(id, timer, deadline);
         }
     }
@@ -42,31 +81,97 @@ impl Db {
         match (timer, deadline) {
             (None, None) => {}
             (None, Some(deadline)) => {
-                let timer = self.arm(id, WHOLE, deadline);
-                self.timelines += 1;
+                let timer = self.arm(id, deadline);
                 self.note_timer(id, Some(timer));
             }
             (Some(timer), Some(deadline)) => {
-                let armed = self.fields.get(timer).map(|armed| armed.deadline);
+                let armed = self.values.get(timer).map(|armed| armed.deadline);
                 if armed != Some(deadline) {
                     let earlier = armed.is_none_or(|armed| deadline < armed);
                     self.move_timer(timer, deadline, earlier);
                 }
             }
             (Some(timer), None) => {
-                self.timelines -= 1;
-                self.disarm([timer]);
+                self.disarm(timer);
                 self.note_timer(id, None);
             }
         }
     }
 
-    /// Removes the timer of a value that was removed.
-    pub(super) fn disarm_timeline(&mut self, value: &Value) {
-        if let Some(timer) = value.timeline_timer() {
-            self.timelines -= 1;
-            self.disarm([timer]);
+    /// Moves a timer to another deadline; `earlier` says whether it is earlier than the old one.
+    /// O(1): a later deadline only rewrites the timer.
+    fn move_timer(&mut self, timer: u32, deadline: u64, earlier: bool) {
+        let stamp = self.next_stamp();
+        let armed = self.values.get_mut(timer);
+        let armed = armed.expect("a deadline in a database has its timer");
+        armed.deadline = deadline;
+        if earlier {
+            armed.stamp = stamp;
+            self.wheel.insert(deadline, timer | OF_VALUE, stamp.get());
+            self.forget_entry();
         }
+    }
+
+    /// Arms a timer for a value. O(1).
+    fn arm(&mut self, record: Id, deadline: u64) -> u32 {
+        let stamp = self.next_stamp();
+        let timer = self.values.insert(ValueTimer {
+            deadline,
+            stamp,
+            record,
+        });
+        assert!(timer < OF_VALUE, "2^31 values with timers in one database");
+        self.wheel.insert(deadline, timer | OF_VALUE, stamp.get());
+        timer
+    }
+
+    /// Removes a timer. O(1).
+    fn disarm(&mut self, timer: u32) {
+        let timer = self.values.remove(timer);
+        debug_assert!(timer.is_some(), "a deadline has its timer");
+        self.forget_entry();
+    }
+
+    /// Arms the timer of a value that was added. O(1).
+    pub(super) fn arm_value(&mut self, id: Id) {
+        let Some(record) = self.records.get_mut(id) else {
+            return;
+        };
+        match &mut record.value {
+            Value::Str(_) | Value::List(_) => {}
+            Value::Timer(_) => {
+                self.timers.insert((record.deadline, id));
+            }
+            value => {
+                // The value may come from another database and still have the number of its timer
+                // in that database.
+                if value.timeline_timer().is_some() {
+                    value.content_mut().set_timer(None);
+                }
+                if let Value::Jobs(_) = value {
+                    self.queues.insert(id);
+                }
+                self.rearm(id);
+            }
+        }
+    }
+
+    /// Removes the timer of a value that was removed. O(1).
+    pub(super) fn disarm_value(&mut self, value: &Value) {
+        if let Some(timer) = value.timeline_timer() {
+            self.disarm(timer);
+            self.parts.forget(value);
+        }
+    }
+
+    /// Returns the number of fields and members with a deadline.
+    pub fn parts_with_deadline(&self) -> usize {
+        self.parts.all
+    }
+
+    /// Returns the number of fields with a deadline.
+    pub fn fields_with_deadline(&self) -> usize {
+        self.parts.fields
     }
 
     /// Returns the queues of jobs with the index `id` or a greater one, ascending.
@@ -80,12 +185,16 @@ impl Db {
         self.queues.len()
     }
 
-    /// Removes a timer that has fired. Returns the record of its value.
+    /// Removes a timer that has fired. Returns the record of its value. The deadlines of the value
+    /// count as removed until the timer is armed again.
     pub(super) fn timeline_fired(&mut self, timer: u32) -> Id {
-        let timer = self.fields.remove(timer).expect("it was due");
-        self.timelines -= 1;
-        self.note_timer(timer.record, None);
-        timer.record
+        let id = self.values.get(timer).expect("it was due").record;
+        self.values.remove(timer);
+        if let Some(record) = self.records.get(id) {
+            self.parts.forget(&record.value);
+        }
+        self.note_timer(id, None);
+        id
     }
 
     /// Notes that a waiting reader claims entries of a group that have been idle for `idle_ms`.

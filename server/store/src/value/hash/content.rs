@@ -7,8 +7,11 @@ use super::{Hash, Table, element};
 use crate::limits::Limits;
 use crate::time::NEVER;
 use crate::value::content::{Content, Facts, LARGE, PREALLOC_MAX, Unreadable, millis};
+use crate::value::deadlines::Deadlines;
 use crate::value::digest::Digest;
 use crate::value::keyed::Keyed;
+use crate::value::parts::{FIELDS, Parts, Timed, Words};
+use crate::value::text::Text;
 
 /// Base from which a snapshot counts the deadlines of a large hash. For a small hash the base is
 /// the earliest deadline; to find it in a large hash would need a pass over all fields.
@@ -45,6 +48,20 @@ impl Content for Hash {
         if let Some(table) = self.table() {
             table.keyed().warm_commands(commands);
         }
+    }
+
+    fn parts_mut(&mut self) -> Option<&mut dyn Parts> {
+        Some(self)
+    }
+
+    #[inline]
+    fn deadlines(&self) -> Option<&Deadlines> {
+        self.table()?.keyed().deadlines()
+    }
+
+    #[inline]
+    fn deadlines_mut(&mut self) -> Option<&mut Deadlines> {
+        self.keyed_mut()?.deadlines_mut()
     }
 
     fn kind(&self) -> Kind {
@@ -96,11 +113,11 @@ impl Content for Hash {
 
     fn walk_on(&mut self, kind: Kind, to: &mut Encoder, out: &mut Vec<u8>, full: usize) -> bool {
         self.keyed_mut().is_none_or(|fields| {
-            fields.walk(|field| {
+            fields.walk(|field, at| {
                 let value = element(&field.value);
                 if kind == Kind::HashExpiry {
                     let name = Element::Bytes(field.name());
-                    to.field(out, DEADLINE_BASE, name, value, deadline(field.deadline()));
+                    to.field(out, DEADLINE_BASE, name, value, deadline(at));
                 } else {
                     to.string(out, field.name());
                     to.element(out, value);
@@ -124,6 +141,36 @@ impl Content for Hash {
             }
             to.add(&entry.0);
         }
+    }
+}
+
+impl Timed for Hash {
+    const WORDS: &'static Words = &FIELDS;
+}
+
+impl Parts for Hash {
+    fn words(&self) -> &'static Words {
+        Self::WORDS
+    }
+
+    fn deadline(&self, name: &[u8]) -> Option<u64> {
+        self.get(name).map(|(_, deadline)| deadline)
+    }
+
+    fn set_deadline(&mut self, name: &[u8], deadline: u64, _: &Limits) {
+        let table = self.become_table();
+        if let Some(id) = table.find(name) {
+            table.keyed_mut().set_deadline(id, deadline);
+        }
+    }
+
+    fn remove_part(&mut self, name: &[u8]) -> bool {
+        self.remove(name)
+    }
+
+    fn take_first(&mut self) -> Option<Text> {
+        let first = self.deadlines()?.first()?;
+        Some(self.table_mut()?.remove(first).into_name())
     }
 }
 

@@ -4,9 +4,10 @@ use std::fmt;
 
 use punctual_rdb::listpack::Element;
 
-use super::{Entry, Written, element, string};
+use super::{Entry, element, string};
 use crate::time::NEVER;
 use crate::value::content::Content as _;
+use crate::value::deadlines::NO_SLOT;
 use crate::value::keyed::{self, Keyed, hash_of};
 use crate::value::packed::Packed;
 use crate::value::string::Str;
@@ -17,11 +18,7 @@ use crate::value::text::Text;
 #[repr(align(64))]
 pub(crate) struct Field {
     hash: u32,
-    /// Index of the deadline's timer. Meaningless if the field has no deadline or the hash is not
-    /// in a database.
-    timer: u32,
-    /// Deadline in Unix ms; `u64::MAX` if the field has no deadline.
-    deadline: u64,
+    slot: u32,
     name: Text,
     pub(crate) value: Str,
 }
@@ -38,6 +35,16 @@ impl keyed::Element for Field {
     fn hash(&self) -> u32 {
         self.hash
     }
+
+    #[inline]
+    fn slot(&self) -> u32 {
+        self.slot
+    }
+
+    #[inline]
+    fn set_slot(&mut self, slot: u32) {
+        self.slot = slot;
+    }
 }
 
 impl Field {
@@ -46,23 +53,9 @@ impl Field {
         self.name.as_bytes()
     }
 
-    /// Returns the deadline in Unix ms; `u64::MAX` if the field has no deadline.
-    pub(crate) fn deadline(&self) -> u64 {
-        self.deadline
-    }
-
-    /// Returns the deadline's timer if the field has one.
-    pub(crate) fn timer(&self) -> Option<u32> {
-        (self.deadline != NEVER).then_some(self.timer)
-    }
-
-    /// Returns the name, value and deadline.
-    pub(crate) fn entry(&self) -> Entry<'_> {
-        Entry {
-            name: Element::Bytes(self.name()),
-            value: element(&self.value),
-            deadline: self.deadline,
-        }
+    /// Returns the name.
+    pub(super) fn into_name(self) -> Text {
+        self.name
     }
 
     /// Returns the number of bytes that the field would take in a packed block.
@@ -75,7 +68,6 @@ impl Field {
 #[derive(Clone, Default)]
 pub struct Table {
     fields: Keyed<Field>,
-    with_deadline: usize,
     /// The hash has never exceeded the limits of a packed block: it is a table only because fields
     /// have, or had, deadlines.
     pub(super) small: bool,
@@ -101,18 +93,13 @@ impl Table {
             if table.find(name).is_some() {
                 return None;
             }
-            table.add(name, string(value), NEVER);
+            table.add(name, string(value));
         }
         Some(table)
     }
 
     pub(crate) fn len(&self) -> usize {
         self.fields.len()
-    }
-
-    /// Returns the number of fields with a deadline.
-    pub(crate) fn with_deadline(&self) -> usize {
-        self.with_deadline
     }
 
     /// Returns the index of the field with this name, even if its deadline has passed. O(1).
@@ -131,6 +118,15 @@ impl Table {
     #[inline]
     pub(super) fn field_mut(&mut self, id: u32) -> &mut Field {
         self.fields.get_mut(id)
+    }
+
+    /// Returns a field's name, value and deadline.
+    pub(crate) fn entry<'a>(&self, field: &'a Field) -> Entry<'a> {
+        Entry {
+            name: Element::Bytes(field.name()),
+            value: element(&field.value),
+            deadline: self.fields.deadline_of(field),
+        }
     }
 
     /// Iterates over all fields in no particular order.
@@ -153,89 +149,44 @@ impl Table {
         self.fields.at_random(random)
     }
 
-    /// Adds a field whose name is not present.
-    pub(super) fn add(&mut self, name: &[u8], value: Str, deadline: u64) {
+    /// Adds a field whose name is not present. Returns its index. O(1) amortised.
+    pub(super) fn add(&mut self, name: &[u8], value: Str) -> u32 {
         let hash = hash_of(name);
-        self.with_deadline += usize::from(deadline != NEVER);
-        self.fields.insert(
-            hash,
-            Field {
-                hash: hash.place,
-                timer: 0,
-                deadline,
-                name: Text::new(name),
-                value,
-            },
-        );
+        let field = Field {
+            hash: hash.place,
+            slot: NO_SLOT,
+            name: Text::new(name),
+            value,
+        };
+        self.fields.insert(hash, field)
     }
 
-    /// Sets a field's value, and removes its deadline if `keep_deadline` is false. O(1) amortised.
+    /// Sets a field's value, and removes its deadline if `keep_deadline` is false. Returns whether
+    /// the field is new. O(1) amortised, O(log deadlines) if a deadline is removed.
     #[inline]
-    pub(super) fn set(&mut self, name: &[u8], text: &[u8], keep_deadline: bool) -> Written {
+    pub(super) fn set(&mut self, name: &[u8], text: &[u8], keep_deadline: bool) -> bool {
         let hash = hash_of(name);
         if let Some(id) = self.fields.find(hash, name) {
             let field = self.fields.get_mut(id);
             field.value.set(text);
-            if keep_deadline || field.deadline == NEVER {
-                return Written::REPLACED;
+            if !keep_deadline && field.slot != NO_SLOT {
+                self.fields.set_deadline(id, NEVER);
             }
-            return Written {
-                created: false,
-                timer: self.persist(id),
-            };
+            return false;
         }
         let field = Field {
             hash: hash.place,
-            timer: 0,
-            deadline: NEVER,
+            slot: NO_SLOT,
             name: Text::new(name),
             value: Str::new(text),
         };
         self.fields.insert(hash, field);
-        Written::CREATED
+        true
     }
 
-    /// Sets a field's deadline and the timer armed for it. If the field has a deadline already,
-    /// `timer` must be its timer.
-    pub(crate) fn set_deadline(&mut self, id: u32, deadline: u64, timer: u32) {
-        let field = self.fields.get_mut(id);
-        self.with_deadline += usize::from(field.deadline == NEVER);
-        field.deadline = deadline;
-        field.timer = timer;
-    }
-
-    /// Removes a field's deadline. Returns its timer, which the caller must disarm.
-    #[must_use = "the timer must be disarmed"]
-    pub(crate) fn persist(&mut self, id: u32) -> Option<u32> {
-        let field = self.fields.get_mut(id);
-        let timer = field.timer()?;
-        field.deadline = NEVER;
-        self.with_deadline -= 1;
-        Some(timer)
-    }
-
-    /// Removes a field, whose [timer](Field::timer) the caller must disarm. O(1) amortised.
+    /// Removes a field. O(1) amortised, O(log deadlines) if it has a deadline.
     pub(crate) fn remove(&mut self, id: u32) -> Field {
-        let field = self.fields.remove(id);
-        self.with_deadline -= usize::from(field.deadline != NEVER);
-        field
-    }
-
-    /// Arms a timer for each deadline: `arm` gets a field's index and deadline, and returns the
-    /// timer.
-    pub(crate) fn arm_all(&mut self, mut arm: impl FnMut(u32, u64) -> u32) {
-        if self.with_deadline == 0 {
-            return;
-        }
-        let due: Vec<(u32, u64)> = self
-            .fields
-            .iter()
-            .filter(|(_, field)| field.deadline != NEVER)
-            .map(|(id, field)| (id, field.deadline))
-            .collect();
-        for (id, deadline) in due {
-            self.fields.get_mut(id).timer = arm(id, deadline);
-        }
+        self.fields.remove(id)
     }
 
     /// Returns the number of heap bytes.

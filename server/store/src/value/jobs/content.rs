@@ -12,7 +12,7 @@ use crate::value::varint::{Input, write_number};
 /// Error for a queue with malformed parts.
 const DAMAGED: &str = "malformed queue of jobs";
 
-const MARKS: u8 = Facts::STAYS_EMPTY + Facts::ACTS + Facts::AWAITED + Facts::TIMED;
+const MARKS: u8 = Facts::STAYS_EMPTY + Facts::ACTS + Facts::AWAITED;
 
 impl Content for Jobs {
     #[inline]
@@ -68,7 +68,7 @@ impl Content for Jobs {
             return true;
         }
         let mut bytes = Vec::new();
-        let ended = self.jobs.walk(|job| {
+        let ended = self.jobs.walk(|job, _| {
             write_job(to, out, job, &mut bytes);
             out.len() < full
         });

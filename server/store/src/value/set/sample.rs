@@ -124,8 +124,20 @@ impl Set {
                 }
                 *entries = Packed::from_entries(&kept, stay);
             }
-            // The table holds the state of a snapshot's walk, so it must stay until the walk ends.
-            ViewMut::Table(table) if stay * 5 > count || table.members().is_walked() => {
+            // At most a few hundred members, so the search for each is short.
+            ViewMut::Timed(_) => {
+                for _ in 0..count {
+                    let (spot, member) = self.pick(&mut random).expect("some members stay");
+                    visit(member);
+                    self.remove_at(spot);
+                }
+            }
+            // The table must stay if it holds deadlines, or the state of a snapshot's walk.
+            ViewMut::Table(table)
+                if stay * 5 > count
+                    || table.members().is_walked()
+                    || table.members().deadlines().is_some() =>
+            {
                 for _ in 0..count {
                     let id = table.members().at_random(&mut random);
                     let member = table.remove(id.expect("some members stay"));

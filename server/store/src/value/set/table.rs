@@ -1,6 +1,7 @@
 //! The form of large sets: a hash table of members.
 
 use crate::hash_table::Hash;
+use crate::value::deadlines::NO_SLOT;
 use crate::value::keyed::{Element, Keyed, hash_of};
 use crate::value::text::Text;
 
@@ -8,7 +9,17 @@ use crate::value::text::Text;
 #[derive(Clone, Debug)]
 pub struct Member {
     hash: u32,
+    slot: u32,
     text: Text,
+}
+
+const _: () = assert!(size_of::<Option<Member>>() == 32);
+
+impl Member {
+    /// Returns the name.
+    pub(super) fn into_name(self) -> Text {
+        self.text
+    }
 }
 
 impl Element for Member {
@@ -20,6 +31,16 @@ impl Element for Member {
     #[inline]
     fn hash(&self) -> u32 {
         self.hash
+    }
+
+    #[inline]
+    fn slot(&self) -> u32 {
+        self.slot
+    }
+
+    #[inline]
+    fn set_slot(&mut self, slot: u32) {
+        self.slot = slot;
     }
 }
 
@@ -38,14 +59,14 @@ impl Table {
         &self.members
     }
 
-    /// Returns the members for a snapshot's walk.
+    /// Returns the members for a snapshot's walk, and for changes of their deadlines.
     pub(super) fn members_mut(&mut self) -> &mut Keyed<Member> {
         &mut self.members
     }
 
-    /// Adds a member that is not present. O(length) amortised.
+    /// Adds a member that is not present. Returns its index. O(length) amortised.
     #[inline]
-    pub(super) fn add(&mut self, hash: Hash, member: &[u8]) {
+    pub(super) fn add(&mut self, hash: Hash, member: &[u8]) -> u32 {
         let text = Text::new(member);
         self.text_bytes += text.heap_bytes();
         let hash_place = hash.place;
@@ -53,9 +74,10 @@ impl Table {
             hash,
             Member {
                 hash: hash_place,
+                slot: NO_SLOT,
                 text,
             },
-        );
+        )
     }
 
     /// Adds a member; does nothing if it is present. O(length) amortised.

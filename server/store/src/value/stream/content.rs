@@ -28,7 +28,7 @@ pub(super) struct SnapshotWalk {
     rest: Vec<u8>,
 }
 
-const MARKS: u8 = Facts::STAYS_EMPTY + Facts::AWAITED + Facts::TIMED;
+const MARKS: u8 = Facts::STAYS_EMPTY + Facts::AWAITED;
 
 impl Content for Stream {
     #[inline]

@@ -1,16 +1,20 @@
 //! [`Content`] of sorted sets, and reading sorted sets from snapshots.
 
-use punctual_rdb::{Element, Encoder, Kind, Source};
+use punctual_rdb::{Element, Encoder, Kind, Own, OwnParts, Source};
 use punctual_resp::{Args, decimal};
 use smallvec::SmallVec;
 
-use super::{Form, Scores, Table, Zset, parse_score};
+use super::{Boxed, Mut, Ref, Scores, Zset, parse_score};
 use crate::hash_table::WARM_MAX;
 use crate::limits::Limits;
+use crate::time::NEVER;
 use crate::value::content::{Content, Facts, LARGE, PREALLOC_MAX, Read, Unreadable};
+use crate::value::deadlines::Deadlines;
 use crate::value::digest::Digest;
 use crate::value::keyed::{Element as _, Keyed, WARM_FROM};
+use crate::value::parts::{Parts, SCORED, Timed, Words, read_deadline, write_deadline};
 use crate::value::text::Text;
+use crate::value::varint::Input;
 
 impl Content for Zset {
     #[inline]
@@ -19,9 +23,10 @@ impl Content for Zset {
     }
 
     fn encoding(&self) -> &'static str {
-        match &self.0 {
-            Form::Packed(_) => "listpack",
-            Form::Table(_) => "skiplist",
+        match self.form() {
+            Ref::Packed(_) if self.timed().is_some() => "listpackex",
+            Ref::Packed(_) => "listpack",
+            Ref::Table(_) => "skiplist",
         }
     }
 
@@ -32,15 +37,21 @@ impl Content for Zset {
 
     /// O(entries).
     fn heap_bytes(&self) -> usize {
-        match &self.0 {
-            Form::Packed(pairs) => pairs.packed().heap_bytes(),
-            Form::Table(table) => size_of::<Table>() + table.heap_bytes(),
+        match self.form() {
+            Ref::Packed(pairs) => match self.timed() {
+                Some(timed) => {
+                    let boxed = size_of::<Boxed>() + timed.deadlines.heap_bytes();
+                    boxed + pairs.packed().heap_bytes()
+                }
+                None => pairs.packed().heap_bytes(),
+            },
+            Ref::Table(table) => size_of::<Boxed>() + table.heap_bytes(),
         }
     }
 
     /// Assumes that the last argument of each command names an entry.
     fn warm_elements<'a>(&self, commands: impl Iterator<Item = Args<'a>>) {
-        let Form::Table(table) = &self.0 else {
+        let Ref::Table(table) = self.form() else {
             return;
         };
         if table.len() < WARM_FROM {
@@ -59,14 +70,51 @@ impl Content for Zset {
         table.warm(&names, searches.then_some(&scores));
     }
 
+    fn parts_mut(&mut self) -> Option<&mut dyn Parts> {
+        Some(self)
+    }
+
+    #[inline]
+    fn deadlines(&self) -> Option<&Deadlines> {
+        match self.form() {
+            Ref::Table(table) => table.entries().deadlines(),
+            Ref::Packed(_) => Some(&self.timed()?.deadlines),
+        }
+    }
+
+    #[inline]
+    fn deadlines_mut(&mut self) -> Option<&mut Deadlines> {
+        match self.form_mut() {
+            Mut::Table(table) => table.entries_mut().deadlines_mut(),
+            Mut::Timed(timed) => Some(&mut timed.deadlines),
+            Mut::Packed(_) => None,
+        }
+    }
+
     fn kind(&self) -> Kind {
-        match &self.0 {
-            Form::Packed(_) => Kind::ZsetListpack,
-            Form::Table(_) => Kind::Zset,
+        match self.form() {
+            _ if self
+                .deadlines()
+                .is_some_and(|deadlines| deadlines.len() > 0) =>
+            {
+                Kind::Module
+            }
+            Ref::Packed(_) => Kind::ZsetListpack,
+            Ref::Table(_) => Kind::Zset,
         }
     }
 
     fn write(&self, to: &mut Encoder, out: &mut Vec<u8>) {
+        if self.kind() == Kind::Module {
+            to.own_parts(out, Own::Zset, self.len() as u64);
+            for (name, score) in self.walk(0..self.len(), true) {
+                name.with_text(|name| {
+                    let deadline = self.deadline(name).unwrap_or(NEVER);
+                    write_timed(to, out, name, score, deadline);
+                });
+            }
+            return to.own_end(out);
+        }
         if let Some(packed) = self.packed() {
             return to.listpack(out, packed.entries(), packed.len());
         }
@@ -79,22 +127,34 @@ impl Content for Zset {
     }
 
     fn is_large(&self) -> bool {
-        matches!(&self.0, Form::Table(table) if table.len() >= LARGE)
+        matches!(self.form(), Ref::Table(table) if table.len() >= LARGE)
     }
 
     fn begin_walk(&mut self, to: &mut Encoder, out: &mut Vec<u8>) {
-        to.len(out, self.len() as u64);
+        match self.kind() {
+            Kind::Module => to.own_parts(out, Own::Zset, self.len() as u64),
+            _ => to.len(out, self.len() as u64),
+        }
         self.keyed_mut().into_iter().for_each(Keyed::begin_walk);
     }
 
-    fn walk_on(&mut self, _: Kind, to: &mut Encoder, out: &mut Vec<u8>, full: usize) -> bool {
-        self.keyed_mut().is_none_or(|entries| {
-            entries.walk(|entry| {
+    fn walk_on(&mut self, kind: Kind, to: &mut Encoder, out: &mut Vec<u8>, full: usize) -> bool {
+        let Some(entries) = self.keyed_mut().filter(|entries| entries.is_walked()) else {
+            return true;
+        };
+        let ended = entries.walk(|entry, deadline| {
+            if kind == Kind::Module {
+                write_timed(to, out, entry.name(), entry.score, deadline);
+            } else {
                 to.element(out, Element::Bytes(entry.name()));
                 to.score(out, entry.score);
-                out.len() < full
-            })
-        })
+            }
+            out.len() < full
+        });
+        if ended && kind == Kind::Module {
+            to.own_end(out);
+        }
+        ended
     }
 
     fn end_walk(&mut self) {
@@ -109,9 +169,81 @@ impl Content for Zset {
             let mut entry = Digest::default();
             name.with_text(|text| entry.chain(text));
             entry.chain(&score_text);
+            let timed = name.with_text(|name| self.deadline(name)) != Some(NEVER);
+            if timed {
+                entry.add(b"!!zexpire!!");
+            }
             to.add(&entry.0);
         }
     }
+}
+
+impl Timed for Zset {
+    const WORDS: &'static Words = &SCORED;
+}
+
+impl Parts for Zset {
+    fn words(&self) -> &'static Words {
+        Self::WORDS
+    }
+
+    fn deadline(&self, name: &[u8]) -> Option<u64> {
+        match self.form() {
+            Ref::Packed(pairs) => match self.timed() {
+                Some(timed) => Some(timed.deadline(pairs.rank(name)?.0)),
+                None => pairs.score(name).map(|_| NEVER),
+            },
+            Ref::Table(table) => table.deadline(name),
+        }
+    }
+
+    fn set_deadline(&mut self, name: &[u8], deadline: u64, limits: &Limits) {
+        self.become_timed(limits);
+        match self.form_mut() {
+            Mut::Table(table) => table.set_deadline(name, deadline),
+            Mut::Timed(timed) => {
+                if let Some((rank, _)) = timed.compact.rank(name) {
+                    timed.set_deadline(rank, deadline);
+                }
+            }
+            Mut::Packed(_) => unreachable!("converted above"),
+        }
+    }
+
+    fn remove_part(&mut self, name: &[u8]) -> bool {
+        self.remove(name).is_some()
+    }
+
+    fn take_first(&mut self) -> Option<Text> {
+        match self.form_mut() {
+            Mut::Packed(_) => None,
+            Mut::Table(table) => table.take_first(),
+            Mut::Timed(timed) => {
+                let rank = timed.deadlines.first()? as usize;
+                let name = Text::of(timed.compact.nth(rank)?.0);
+                timed.removed(rank);
+                timed.compact.remove_ranks(rank..rank + 1);
+                Some(name)
+            }
+        }
+    }
+}
+
+/// Writes an entry as a part: its deadline, 0 for none, its score in eight bytes, and its name.
+fn write_timed(to: &mut Encoder, out: &mut Vec<u8>, name: &[u8], score: f64, deadline: u64) {
+    let mut part = Vec::with_capacity(name.len() + 18);
+    write_deadline(&mut part, deadline);
+    part.extend_from_slice(&score.to_le_bytes());
+    part.extend_from_slice(name);
+    to.own_part(out, &part);
+}
+
+/// Reads an entry that [`write_timed`] has written.
+fn read_timed(part: &[u8]) -> Option<(Text, f64, u64)> {
+    let mut from = Input(part);
+    let deadline = read_deadline(&mut from)?;
+    let (score, name) = from.0.split_first_chunk()?;
+    Some((Text::new(name), f64::from_le_bytes(*score), deadline))
 }
 
 impl Zset {
@@ -125,5 +257,17 @@ impl Zset {
             pairs.push((name.with_text(Text::new), score));
         }
         Self::from_pairs(pairs, *limits).ok_or(Unreadable::ELEMENTS)
+    }
+
+    /// Reads a sorted set in which members have deadlines. O(n log n), O(n) if they are in order.
+    pub(crate) fn read_timed<S: Source>(
+        mut parts: OwnParts<'_, S>,
+        limits: &Limits,
+    ) -> Read<Self, S> {
+        let mut timed = Vec::new();
+        while let Some(part) = parts.next()? {
+            timed.push(part.with_text(read_timed).ok_or(Unreadable::DEADLINE)?);
+        }
+        Self::from_timed(timed, limits).ok_or(Unreadable::ELEMENTS)
     }
 }

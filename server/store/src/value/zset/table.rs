@@ -11,6 +11,7 @@ use super::range::{LexRange, ScoreRange};
 use super::{Scores, WARM_SCORES};
 use crate::hash_table::{Hash, WARM_MAX};
 use crate::tree::{Slot, Tree, TreeSlot as _, Walk, count_before};
+use crate::value::deadlines::NO_SLOT;
 use crate::value::keyed::{Element, Keyed, hash_of};
 use crate::value::text::Text;
 
@@ -19,6 +20,7 @@ use crate::value::text::Text;
 pub(crate) struct Entry {
     pub(crate) score: f64,
     hash: u32,
+    slot: u32,
     name: Text,
 }
 
@@ -33,6 +35,16 @@ impl Element for Entry {
     #[inline]
     fn hash(&self) -> u32 {
         self.hash
+    }
+
+    #[inline]
+    fn slot(&self) -> u32 {
+        self.slot
+    }
+
+    #[inline]
+    fn set_slot(&mut self, slot: u32) {
+        self.slot = slot;
     }
 }
 
@@ -143,6 +155,7 @@ impl Table {
             let entry = Entry {
                 score,
                 hash: hash.place,
+                slot: NO_SLOT,
                 name,
             };
             slots.push(Slot::new(ordinal(score), entries.insert(hash, entry)));
@@ -161,7 +174,7 @@ impl Table {
         &self.entries
     }
 
-    /// Returns the entries for a snapshot's walk.
+    /// Returns the entries for a snapshot's walk, and for changes of their deadlines.
     pub(super) fn entries_mut(&mut self) -> &mut Keyed<Entry> {
         &mut self.entries
     }
@@ -214,6 +227,7 @@ impl Table {
                 Entry {
                     score,
                     hash: hash.place,
+                    slot: NO_SLOT,
                     name: Text::new(name),
                 },
             ),
@@ -233,13 +247,36 @@ impl Table {
 
     pub(super) fn remove(&mut self, name: &[u8]) -> Option<f64> {
         let id = self.find(name).1?;
+        Some(self.remove_at(id).score)
+    }
+
+    /// Removes the entry at `id`.
+    fn remove_at(&mut self, id: u32) -> Entry {
         let score = self.entries.get(id).score;
         let slot = self
             .order
             .remove(at_entry(&self.entries, id, ordinal(score), true));
         debug_assert_eq!(slot.id, id);
-        self.entries.remove(id);
-        Some(score)
+        self.entries.remove(id)
+    }
+
+    /// Removes the entry with the earliest deadline. Returns its name. O(log n).
+    pub(super) fn take_first(&mut self) -> Option<Text> {
+        let first = self.entries.deadlines()?.first()?;
+        Some(self.remove_at(first).name)
+    }
+
+    /// Returns the deadline of a name, even if it has passed; `u64::MAX` without a deadline.
+    pub(super) fn deadline(&self, name: &[u8]) -> Option<u64> {
+        let id = self.find(name).1?;
+        Some(self.entries.deadline_of(self.entries.get(id)))
+    }
+
+    /// Sets the deadline of an existing name, or removes it for `NEVER`.
+    pub(super) fn set_deadline(&mut self, name: &[u8], deadline: u64) {
+        if let Some(id) = self.find(name).1 {
+            self.entries.set_deadline(id, deadline);
+        }
     }
 
     pub(super) fn rank(&self, name: &[u8]) -> Option<(usize, f64)> {
@@ -269,7 +306,8 @@ impl Table {
     }
 
     pub(super) fn remove_ranks(&mut self, ranks: Range<usize>) {
-        if ranks == (0..self.len()) && !self.entries.is_walked() {
+        let entries = &self.entries;
+        if ranks == (0..self.len()) && !entries.is_walked() && entries.deadlines().is_none() {
             *self = Self::default();
             return;
         }
