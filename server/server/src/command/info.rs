@@ -6,8 +6,7 @@
 //! fields are absent. The test of INFO lists the absent fields and the reasons.
 
 mod persistence;
-pub(crate) mod primary;
-pub(crate) mod replica;
+pub(crate) mod replication;
 pub(crate) mod timers;
 mod tls;
 
@@ -465,8 +464,8 @@ fn stats(page: &mut Page<'_, '_>) {
 fn replication(page: &mut Page<'_, '_>) {
     let replica = page.shared.replication.is_replica();
     page.line("role", Figure::Either(replica, ["slave", "master"]));
-    replica::info(page);
-    primary::info(page);
+    replication::of_replica(page);
+    replication::of_primary(page);
 }
 
 fn cpu(page: &mut Page<'_, '_>) {

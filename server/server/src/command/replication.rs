@@ -9,8 +9,7 @@ use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
 
-use crate::command::info::primary;
-use crate::command::info::replica;
+use crate::command::info::replication as fields;
 use crate::command::replica_of::get_ack;
 use crate::log;
 use crate::node::call::{Call, ServerCommand};
@@ -71,8 +70,8 @@ const SYNC: Flags = Flags::ADMIN
     .or(Flags::RESHAPES_REPLIES);
 
 fn role(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    if !replica::role(call.shared, reply) {
-        primary::role(call.shared, reply);
+    if !fields::role_of_replica(call.shared, reply) {
+        fields::role_of_primary(call.shared, reply);
     }
     Ok(())
 }

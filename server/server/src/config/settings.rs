@@ -8,12 +8,11 @@ use std::path::PathBuf;
 use punctual_store::events::Classes;
 use punctual_store::eviction::{Eviction, EvictionOrder};
 use punctual_store::limits::Limits;
-use punctual_store::ttl_rules::TtlRules;
+use punctual_store::ttl_rules::{TtlLimit, TtlRules};
 use punctual_store::uses::Uses;
 
 use crate::config::metrics::MetricsSettings;
 use crate::config::tls::TlsSettings;
-use crate::config::ttl_rules;
 use crate::config::value::{OutputLimit, SavePoint, Value};
 use crate::log::{Format, Level, Logger};
 use crate::version;
@@ -375,7 +374,7 @@ impl Settings {
             shutdown_on_sigterm: values.shutdown("shutdown-on-sigterm"),
             shutdown_timeout_s: values.number("shutdown-timeout"),
             limits: limits(&values, eviction),
-            ttl_rules: ttl_rules::from_values(&values),
+            ttl_rules: ttl_rules(&values),
             dbfilename: String::from_utf8_lossy(values.text("dbfilename")).into_owned(),
             save: match values.get("save") {
                 Value::Save(points) => points.clone(),
@@ -488,6 +487,20 @@ fn supervised(values: &Values) -> Supervised {
         "systemd" => Supervised::Systemd,
         "auto" => Supervised::Auto,
         _ => Supervised::No,
+    }
+}
+
+fn ttl_rules(values: &Values) -> TtlRules {
+    let ms = |name| values.number::<u64>(name) * 1000;
+    TtlRules {
+        rules: match values.get("ttl-rule") {
+            Value::TtlRules(rules) => rules.clone(),
+            _ => Vec::new(),
+        },
+        others: TtlLimit {
+            default_ms: ms("default-ttl"),
+            max_ms: ms("max-ttl"),
+        },
     }
 }
 

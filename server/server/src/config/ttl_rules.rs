@@ -3,10 +3,7 @@
 //! The words of `ttl-rule` are groups: a pattern, then `default <seconds>` and `max <seconds>`, one
 //! or both, each at most once. So a pattern `default` or `max` is written `[d]efault` or `[m]ax`.
 
-use punctual_store::ttl_rules::{TtlLimit, TtlRule, TtlRules};
-
-use super::settings::Values;
-use super::value::Value;
+use punctual_store::ttl_rules::{TtlLimit, TtlRule};
 
 /// Maximum of a default or a limit, in seconds. Deadlines far beyond it would not fit into i64.
 pub(super) const SECONDS_MAX: i64 = 1_000_000_000_000;
@@ -73,24 +70,10 @@ pub(super) fn words(rule: &TtlRule) -> Vec<Vec<u8>> {
     words
 }
 
-/// Returns the rules of a configuration.
-pub(super) fn from_values(values: &Values) -> TtlRules {
-    let ms = |name| values.number::<u64>(name) * 1000;
-    TtlRules {
-        rules: match values.get("ttl-rule") {
-            Value::TtlRules(rules) => rules.clone(),
-            _ => Vec::new(),
-        },
-        others: TtlLimit {
-            default_ms: ms("default-ttl"),
-            max_ms: ms("max-ttl"),
-        },
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::value::Value;
 
     fn shown(text: &str) -> Result<String, String> {
         let words: Vec<&[u8]> = text.split(' ').map(str::as_bytes).collect();

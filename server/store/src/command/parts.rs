@@ -16,7 +16,9 @@ use crate::arguments::{int, is};
 use crate::error::Error;
 use crate::time::NEVER;
 use crate::turn::Cx;
-use crate::value::parts::{DEADLINE_MAX_MS, Timed, Words};
+use crate::value::Kind;
+use crate::value::deadlines::DEADLINE_MAX_MS;
+use crate::value::parts::{Timed, Words};
 
 // Outcomes for an element, as numbers of the reply.
 const ABSENT: i64 = -2;
@@ -101,7 +103,7 @@ pub(super) fn deadline(
 }
 
 /// HEXPIRE and its variants. `UNIT_MS` is the unit of the time; `ABSOLUTE` is true for a Unix time.
-pub(super) fn expire<K: Timed, const UNIT_MS: i64, const ABSOLUTE: bool>(
+pub(super) fn expire<K: Kind + Timed, const UNIT_MS: i64, const ABSOLUTE: bool>(
     cx: &mut Cx<'_, '_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
@@ -212,7 +214,7 @@ pub(super) fn names_effect<'a>(
 }
 
 /// HTTL and its variants: replies with deadlines or remaining times, rounded up to the unit.
-pub(super) fn ttl<K: Timed, const UNIT_MS: u64, const ABSOLUTE: bool>(
+pub(super) fn ttl<K: Kind + Timed, const UNIT_MS: u64, const ABSOLUTE: bool>(
     cx: &mut Cx<'_, '_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
@@ -243,7 +245,7 @@ pub(super) fn ttl<K: Timed, const UNIT_MS: u64, const ABSOLUTE: bool>(
 }
 
 /// HPERSIST.
-pub(super) fn persist<K: Timed>(
+pub(super) fn persist<K: Kind + Timed>(
     cx: &mut Cx<'_, '_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,

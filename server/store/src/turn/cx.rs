@@ -15,10 +15,18 @@ use crate::keyspace::shard::{Shard, Touched};
 use crate::limits::Limits;
 use crate::time::Now;
 use crate::turn::Cx;
-use crate::turn::parts::Live;
 use crate::value::string::Str;
 use crate::value::{Kind, Value};
 use crate::{Error, Store};
+
+/// The value that a reading command sees.
+#[derive(Clone, Copy)]
+pub(crate) enum Live {
+    /// The value of this record.
+    Record(Id),
+    /// The copy with this number.
+    Copy(usize),
+}
 
 /// Shard, database and hash of a key's name. They are computed at the look-up and used again for
 /// insertions and changes.

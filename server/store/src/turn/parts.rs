@@ -19,18 +19,9 @@ use crate::events::Classes;
 use crate::keyspace::records::Id;
 use crate::keyspace::shard::Touched;
 use crate::time::{NEVER, Now};
-use crate::turn::cx::Place;
+use crate::turn::cx::{Live, Place};
 use crate::value::Value;
 use crate::value::parts::Parts;
-
-/// The value that a reading command sees.
-#[derive(Clone, Copy)]
-pub(crate) enum Live {
-    /// The value of this record.
-    Record(Id),
-    /// The copy with this number.
-    Copy(usize),
-}
 
 impl Turn<'_> {
     fn parts_at(&mut self, number: usize, db: usize, id: Id) -> &mut dyn Parts {

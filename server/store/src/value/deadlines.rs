@@ -11,8 +11,10 @@
 //! - The heap arms no timer. While the collection is in a database, the database arms one timer at
 //!   the earliest deadline (`keyspace/db/timelines.rs`), and keeps the timer's number here.
 
-use super::parts::DEADLINE_MAX_MS;
 use crate::time::NEVER;
+
+/// Latest deadline of an element in Unix ms, as in Redis.
+pub(crate) const DEADLINE_MAX_MS: u64 = (1 << 46) - 1;
 
 /// The slot of an element without a deadline.
 pub(crate) const NO_SLOT: u32 = u32::MAX;

@@ -2,16 +2,13 @@
 //! deadlines (`command/parts.rs`) treat a hash's fields, a set's members and a sorted set's members
 //! alike; [`Words`] has the words in which they differ.
 
-use super::Kind;
 use super::content::Content;
+use super::deadlines::DEADLINE_MAX_MS;
 use super::text::Text;
 use super::varint::{Input, write_number};
 use crate::events::Classes;
 use crate::limits::Limits;
 use crate::time::NEVER;
-
-/// Latest deadline of an element in Unix ms, as in Redis.
-pub(crate) const DEADLINE_MAX_MS: u64 = (1 << 46) - 1;
 
 /// A collection whose elements may have deadlines.
 pub trait Parts: Content {
@@ -35,7 +32,7 @@ pub trait Parts: Content {
 }
 
 /// A type of such collections.
-pub trait Timed: Parts + Kind {
+pub trait Timed: Parts {
     /// The words of the type's commands and events.
     const WORDS: &'static Words;
 }
