@@ -197,7 +197,7 @@ impl Generator {
         self
     }
 
-    /// Omits the commands that [`differences::omits`](crate::differences::omits) names for this kind
+    /// Omits the commands that [`differences::omits`] names for this kind
     /// of reference server.
     #[must_use]
     pub fn beside(mut self, peer: Option<Peer>) -> Self {

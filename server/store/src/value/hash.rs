@@ -6,7 +6,7 @@
 //! - A hash becomes a table, however small, when a field gets a deadline. It stays a table when the
 //!   deadline is removed. The table's field `small` is true while OBJECT ENCODING must reply with
 //!   `listpackex`, the packed form that Redis would use.
-//! - A hash stores the [deadlines](super::deadlines) of its fields, so a copy or a move keeps the
+//! - A hash stores the deadlines of its fields, so a copy or a move keeps the
 //!   deadlines. The hash itself arms no timer.
 //! - A field whose deadline has passed stays until the hash's timer or a command removes it. So
 //!   readers compare deadlines with `now`.

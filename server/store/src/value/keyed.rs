@@ -7,7 +7,7 @@
 //! collection gets its table when it has more than `FEW` elements. Without a table, a lookup
 //! compares each element.
 //!
-//! Elements may have [deadlines](super::deadlines). An element whose deadline has passed stays until
+//! Elements may have deadlines. An element whose deadline has passed stays until
 //! its collection's timer or a command removes it.
 
 use std::fmt;
@@ -68,7 +68,7 @@ pub trait Element: Clone {
     fn name(&self) -> &[u8];
     /// Returns the [`place`](Hash::place) of the name's [`hash_of`].
     fn hash(&self) -> u32;
-    /// Returns the slot of the element's deadline; see [`deadlines`](super::deadlines).
+    /// Returns the slot of the element's deadline; see `deadlines.rs`.
     #[inline]
     fn slot(&self) -> u32 {
         NO_SLOT

@@ -6,7 +6,7 @@
 //! [`Set::remove_at`]. So a command looks a member up once, and needs no mutable set if it changes
 //! nothing.
 //!
-//! Members may have [deadlines](super::deadlines), beside a listpack or in a table; the first
+//! Members may have deadlines, beside a listpack or in a table; the first
 //! deadline converts integers. A member whose deadline has passed stays until the set's timer or a
 //! command removes it (`turn/parts.rs`).
 

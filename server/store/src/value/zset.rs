@@ -2,7 +2,7 @@
 //!
 //! A small sorted set is [packed](crate::value::packed): pairs of names and scores in order. A
 //! larger one has a [table by name](crate::value::keyed) and a B+ tree (`tree.rs`) with
-//! the order. A sorted set in which a member has, or had, a [deadline](super::deadlines) keeps its
+//! the order. A sorted set in which a member has, or had, a deadline keeps its
 //! form; beside the pairs are then the deadlines by rank. Both forms first map a range of scores or
 //! names to a range of ranks, so counting, removal and iteration are the same for all kinds of
 //! ranges.
