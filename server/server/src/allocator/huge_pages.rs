@@ -67,31 +67,28 @@ pub(super) fn merge(pause: &dyn Fn()) {
         return;
     }
     let mut merged = MERGED.lock().unwrap_or_else(|e| e.into_inner());
-    for part in heap() {
-        let Some(resident) = resident(&part) else {
+    let mut refused = false;
+    for start in heap().flat_map(|part| part.step_by(HUGE)) {
+        let range = start..start + HUGE;
+        let Some(holes) = holes(&range) else {
             continue;
         };
-        let pages = resident.len() / (part.len() / HUGE);
-        for (number, pages) in resident.chunks_exact(pages).enumerate() {
-            let start = part.start + number * HUGE;
-            let range = start..start + HUGE;
-            let holes = pages.iter().filter(|&page| page & 1 == 0).count();
-            let full = holes <= HOLES_MAX;
-            if !full && merged.remove(&start) {
-                // `MADV_COLD` splits a huge page of which only a part is mapped, and the kernel
-                // then frees the rest.
-                advise(range.clone(), libc::MADV_NOHUGEPAGE);
-                advise(range, libc::MADV_COLD);
-            } else if full && !merged.contains(&start) {
-                // The kernel refuses to merge memory for which it must not make huge pages.
-                advise(range.clone(), libc::MADV_HUGEPAGE);
-                if !advise(range.clone(), COLLAPSE) {
-                    // The kernel is too old, or has no huge page left.
-                    advise(range, libc::MADV_NOHUGEPAGE);
-                    return;
-                }
+        let full = holes <= HOLES_MAX;
+        if !full && merged.remove(&start) {
+            // `MADV_COLD` splits a huge page of which only a part is mapped, and the kernel then
+            // frees the rest.
+            advise(range.clone(), libc::MADV_NOHUGEPAGE);
+            advise(range, libc::MADV_COLD);
+        } else if full && !refused && !merged.contains(&start) {
+            // The kernel refuses to merge memory for which it must not make huge pages.
+            advise(range.clone(), libc::MADV_HUGEPAGE);
+            if advise(range.clone(), COLLAPSE) {
                 merged.insert(start);
                 pause();
+            } else {
+                // The kernel is too old, or has no huge page left.
+                advise(range, libc::MADV_NOHUGEPAGE);
+                refused = true;
             }
         }
     }
@@ -126,14 +123,17 @@ fn anonymous(line: &str) -> Option<Range<usize>> {
     (is_private && !has_name).then_some(number(start)?..number(end)?)
 }
 
-/// Returns for each page of the range a byte whose lowest bit is set if the page is resident.
-fn resident(part: &Range<usize>) -> Option<Vec<u8>> {
-    let mut pages = vec![0; part.len() / rustix::param::page_size()];
+/// Returns the number of pages of a range of 2 MiB that are not resident. Allocates nothing,
+/// because the memory in use decides about evictions.
+fn holes(range: &Range<usize>) -> Option<usize> {
+    let mut pages = [0; HUGE / 4096];
+    let count = range.len() / rustix::param::page_size();
+    let pages = &mut pages[..count];
     // SAFETY: the function writes a byte per page of the range into `pages`, which has as many. It
     // does not access the range, and fails if a part of it is not mapped.
     let result =
-        unsafe { libc::mincore(part.start as *mut c_void, part.len(), pages.as_mut_ptr()) };
-    (result == 0).then_some(pages)
+        unsafe { libc::mincore(range.start as *mut c_void, range.len(), pages.as_mut_ptr()) };
+    (result == 0).then(|| pages.iter().filter(|&page| page & 1 == 0).count())
 }
 
 /// Gives the kernel advice about a range of the heap. Returns false if the kernel refuses.
