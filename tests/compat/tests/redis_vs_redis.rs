@@ -54,7 +54,8 @@ fn redis_agrees_with_itself() {
 #[test]
 fn a_missing_command_is_detected_and_shown_by_a_single_command() {
     let mut options = Options::new(1, 5_000, Protocol::Resp2);
-    // Without the family `expiry`: the commands of its phases cannot be replayed.
+    // Without the family `expiry`, whose commands depend on the time at which they run, so a replay
+    // of a single one shows no difference.
     options.families = [Family::Strings].into();
     let difference = detected(&["--rename-command", "STRLEN", ""], &options);
     assert_eq!(difference.repro.len(), 1, "{difference}");
@@ -96,8 +97,8 @@ fn a_wrong_side_effect_is_detected_and_shown_by_few_commands() {
     assert!((1..=4).contains(&difference.repro.len()), "{difference}");
 }
 
-/// One command is replaced by a similar one, most by one for the other end of the collection: in
-/// pipelines, and with blocked clients.
+/// One server executes another command in place of the given one: RPOP instead of LPOP, for
+/// example. The comparison finds it in pipelines, and with blocked clients.
 #[test]
 fn a_wrong_end_is_detected() {
     for (taken, by, family) in [

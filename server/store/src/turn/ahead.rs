@@ -25,7 +25,8 @@ use crate::keyspace::tracked::Tracked;
 /// Maximum number of shards that a stretch of a pipeline locks. With more, more cache misses would
 /// overlap, but other threads would wait longer.
 pub(super) const LOCKS_MAX: usize = 8;
-/// A database with fewer keys is probably in the processor's cache, so nothing is loaded.
+/// A database with fewer keys is probably in the processor's cache, so its records are not loaded;
+/// the elements of a large collection still are.
 const FEW: usize = 8_000;
 
 /// An argument that names a key, by its address, and its hash.

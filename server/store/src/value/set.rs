@@ -349,8 +349,8 @@ impl Set {
         }
     }
 
-    /// Returns the deadline of the member at `spot`, even if it has passed; `u64::MAX` if it has
-    /// none. O(1).
+    /// Returns the deadline of the member at `spot`, even if it has passed; `u64::MAX` without a
+    /// deadline. O(1); in a listpack with deadlines O(members).
     #[inline]
     pub(crate) fn deadline_at(&self, spot: &Spot) -> u64 {
         match (self.view(), self.timed(), spot) {
@@ -488,8 +488,8 @@ impl Set {
         }
     }
 
-    /// Converts the set so that members can get deadlines: a listpack, or integers that fit into a
-    /// listpack, to a listpack with deadlines, and other integers to a table. O(members).
+    /// Converts the set so that members can get deadlines. A set that is small enough for a listpack
+    /// becomes a listpack with deadlines, any other set a table. O(members).
     fn become_timed(&mut self, limits: &Limits) {
         if self.timed().is_some() || matches!(self.view(), View::Table(_)) {
             return;

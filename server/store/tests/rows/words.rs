@@ -80,7 +80,7 @@ const NUMBERS: [&str; 16] = [
 /// option.
 pub struct Words<'a> {
     input: &'a [u8],
-    /// Value of the last argument that is a number of other arguments.
+    /// Value of the last argument that counts other arguments, such as `numkeys`.
     counted: Option<usize>,
 }
 

@@ -7,7 +7,7 @@ use crate::replication::state::ReplicationId;
 
 #[derive(Default)]
 pub(super) struct Fields {
-    /// Settings of the stream in the next record.
+    /// Own settings (leases, maximum age) of the value in the next record, which is a stream.
     pub(super) settings: Option<Vec<u8>>,
     /// Database that the replication stream has selected.
     pub(super) stream_db: usize,

@@ -29,8 +29,9 @@ struct Model {
 }
 
 impl Model {
-    /// Returns the IDs that XREADGROUP must deliver: entries whose lease has ended, in the order of
-    /// their deliveries, and then new entries.
+    /// Returns the IDs that XREADGROUP must deliver, at most `count`. First pending entries in the
+    /// order of their deliveries: those whose lease has ended, and those that are idle for `claim`
+    /// ms. Then new entries.
     fn deliver(&mut self, now: u64, consumer: usize, count: usize, claim: Option<u64>) -> Vec<u64> {
         let lapsed = |held: &Held| held.at_ms + LEASE_MS <= now;
         let idle = |held: &Held| claim.is_some_and(|ms| held.at_ms + ms <= now);

@@ -259,7 +259,8 @@ impl Zset {
         Self::from_pairs(pairs, *limits).ok_or(Unreadable::ELEMENTS)
     }
 
-    /// Reads a sorted set in which members have deadlines. O(n log n), O(n) if they are in order.
+    /// Reads a sorted set in which members have deadlines. O(n log n), O(n) if they are in order;
+    /// O(n²) while the set is compact.
     pub(crate) fn read_timed<S: Source>(
         mut parts: OwnParts<'_, S>,
         limits: &Limits,
