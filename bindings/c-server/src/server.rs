@@ -181,8 +181,8 @@ pub extern "C" fn punctual_server_advance(server: Option<&Server>, microseconds:
 /// Stops a server and frees it. NULL is allowed. Blocks until the server's threads have ended.
 ///
 /// Clients may be in use: their calls end with PUNCTUAL_SERVER_STOPPED. Free the clients before or
-/// after. No other function may be running with this server, so a program that stops while a
-/// command waits runs that command with a client.
+/// after. No other function may be running with this server. So a command that may still wait when
+/// the program stops the server must run on a client.
 ///
 /// Threads: one at a time. Do not use the server afterwards.
 #[unsafe(no_mangle)]

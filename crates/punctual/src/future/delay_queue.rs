@@ -1,8 +1,8 @@
 //! [`DelayQueue`]: a queue of values with deadlines, and a stream of the values that are due.
 //!
-//! The values are in a [`Wheel`]. One [`Sleep`] waits for the earliest deadline. After a removal,
-//! the sleep may still wait for the removed value's deadline and wake the task once spuriously. It
-//! never waits for a deadline later than the earliest.
+//! The values are in a [`Wheel`]. One [`Sleep`] waits for the earliest deadline. After a removal or
+//! a reset to a later deadline, the sleep may still wait for the old deadline and wake the task
+//! once spuriously. It never waits for a deadline later than the earliest.
 
 use core::fmt;
 use core::future::Future;
@@ -52,7 +52,7 @@ use crate::time::timeline::{self, Timeline};
 pub struct DelayQueue<T> {
     /// Values by deadline, in ticks of the timeline's driver.
     queue: Wheel<T>,
-    /// Wakes the waiting task at the earliest deadline, or earlier after a removal.
+    /// Wakes the waiting task at the earliest deadline, or earlier after a removal or a reset.
     sleep: Sleep,
     /// Waker of the task that found the queue empty; `None` after an insertion.
     idle: Option<Waker>,

@@ -16,7 +16,7 @@ use crate::value::{Kind, Value};
 pub use super::content::Unreadable;
 
 /// Decodes a value, in the compact form if `limits` allow it. Returns `None` for an empty
-/// collection of a type whose empty keys are removed. O(bytes), and for a sorted set also O(n log n).
+/// collection of a type whose empty keys are removed. O(bytes); a sorted set O(n log n).
 ///
 /// # Errors
 /// [`Unreadable`] if the bytes or the content are invalid, or if reading fails.

@@ -488,8 +488,8 @@ impl Set {
         }
     }
 
-    /// Converts the set so that members can get deadlines. A set that is small enough for a listpack
-    /// becomes a listpack with deadlines, any other set a table. O(members).
+    /// Converts the set so that members can get deadlines. A set that is small enough for a
+    /// listpack becomes a listpack with deadlines, any other set a table. O(members).
     fn become_timed(&mut self, limits: &Limits) {
         if self.timed().is_some() || matches!(self.view(), View::Table(_)) {
             return;

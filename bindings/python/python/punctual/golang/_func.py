@@ -2,7 +2,7 @@
 
 `func` wraps a function in `call`. `defer` and `recover` find the state of that call in the frames
 of their callers: a deferred call belongs to the function whose body contains `defer`, not to the
-thread, so it works in greenlets, generators and recursive functions alike.
+thread. So it works in greenlets and in recursive functions; the body of a generator cannot defer.
 """
 
 from __future__ import annotations

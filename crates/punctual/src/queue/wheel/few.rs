@@ -7,7 +7,8 @@
 //!
 //! - The cache is the raw wheel's [`Earliest`]. Its entries have the generation of `Filed::FEW`.
 //!   [`note_early`](Wheel::note_early) updates it when a timer is armed for the cached tick or an
-//!   earlier tick.
+//!   earlier tick. As in a large wheel, the cache has two entries: `first`, and `held` for a timer
+//!   that is due before `first`.
 //! - When all [`FEW_MAX`] records are in use and another timer comes, the wheel files an entry for
 //!   each timer.
 //! - The wheel returns to this state when a pop finds it empty, or when the last timer is removed
@@ -87,8 +88,8 @@ impl<T> Wheel<T> {
         self.raw.find_first(&mut self.records)
     }
 
-    /// Scans all timers for the timer that fires first, and caches it. No entry may be held.
-    /// O(FEW_MAX).
+    /// Scans all timers for the timer that fires first, and caches it as `first`. `held` must be
+    /// empty. O(FEW_MAX).
     #[inline]
     fn scan(&mut self) {
         let earliest = &mut self.raw.earliest;
@@ -99,7 +100,7 @@ impl<T> Wheel<T> {
     }
 
     /// Returns an entry with the first timer's index and deadline, or with the deadline `u64::MAX`
-    /// if the wheel is empty. No entry is held afterwards. O(FEW_MAX).
+    /// if the wheel is empty. `held` is empty afterwards. O(FEW_MAX).
     #[inline]
     pub(super) fn first_of_few(&mut self) -> Entry {
         self.raw.earliest.release();

@@ -2,9 +2,10 @@
 //!
 //! Ground rules, besides the states and their invariants, which the [module](super) lists:
 //!
-//! - The owner stores the timers, and the wheel reads a timer only through [`Timers`]. A cancel
-//!   does not change the wheel: the owner changes the timer's generation, which makes the entry
-//!   dead. (In a [`Wheel`](super::Wheel), a cancel leaves a spare entry instead.)
+//! - The owner stores the timers, and the wheel reads a timer only through [`Timers`]. For a
+//!   cancel, the owner changes the timer's generation, which makes the entry dead, and then calls
+//!   [`forget`](RawWheel::forget), which counts it. (In a [`Wheel`](super::Wheel), a cancel leaves
+//!   a spare entry instead.)
 //! - Every live timer has an entry with the timer's generation, filed at its deadline or earlier.
 //!   In a [`Wheel`](super::Wheel), undecided timers have no entry yet, and a timer may rarely have
 //!   two entries (see `records`).
@@ -79,7 +80,7 @@ pub struct RawWheel {
     /// Number of entries that the owner has made dead and the wheel has not dropped yet.
     pub(super) dead: usize,
     /// Number of entries filed before the cursor, while it is ahead of the clock, since the cursor
-    /// was last set back.
+    /// was last set back or reached the end of time.
     pub(super) before_cursor: usize,
     /// The last `now` that a caller passed.
     pub(super) now: u64,
@@ -183,9 +184,10 @@ impl RawWheel {
         if entry.deadline < self.cursor && !self.set_back_for(entry.deadline) {
             self.front.stage(entry);
         } else {
-            // While the wheel has dead entries, one with the same index and tick may become valid
-            // with this entry. It would fire the timer too early among equal deadlines, so the slot
-            // is unordered.
+            // A timer that is armed again for the tick of its dead entry has the generation of
+            // that entry, which so is valid again (see `records`). It lies before the new entry,
+            // and would fire the timer too early among equal deadlines. So while the wheel has dead
+            // entries, the slot is unordered.
             self.place(entry, self.dead > 0);
         }
     }
@@ -209,8 +211,9 @@ impl RawWheel {
         true
     }
 
-    /// Files the held entry, if any. All work on entries starts with this call, except a pop from
-    /// the run before `run_first_until`: the held entry is due after those entries.
+    /// Files the held entry, if any. All work on entries starts with this call. Only
+    /// `Wheel::pop_due` takes entries of the run up to `run_first_until` without it, because these
+    /// are due before the held entry.
     #[inline]
     pub(super) fn file_held(&mut self) {
         if let Some(held) = self.earliest.release() {
