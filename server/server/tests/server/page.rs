@@ -127,6 +127,12 @@ fn names_of_other_sites_get_no_data() {
     // A client that has the password is no foreign page.
     let lines = ["Host: metrics.example", "Authorization: Bearer secret"];
     assert_eq!(exactly(&server, "GET /api/state", &lines, "").status, 200);
+    // A wrong password gets the answer that the server delays, on every path.
+    let lines = ["Host: metrics.example", "Authorization: Bearer guess"];
+    for path in ["/metrics", "/api/state"] {
+        let answer = exactly(&server, &format!("GET {path}"), &lines, "");
+        assert_eq!(answer.status, 401, "{path}");
+    }
     for host in ["Host: localhost", "Host: [::1]:9121", "Host: 10.0.0.1"] {
         assert_eq!(
             exactly(&server, "GET /metrics", &[host], "").status,
