@@ -27,6 +27,7 @@ use libmimalloc_sys::{
 };
 use mimalloc::MiMalloc;
 use punctual_server::Reclaim;
+use punctual_server::config::HugePages;
 use punctual_server::memory::counters;
 
 /// `mi_option_purge_delay`: milliseconds until a call of `free` returns free pages to the system.
@@ -64,10 +65,12 @@ pub(crate) const RECLAIM: Reclaim = Reclaim {
     statistics,
 };
 
-/// Enables the byte counters, and configures mimalloc to return memory only on request. mimalloc's
-/// environment variables take precedence.
+/// Enables the byte counters, configures mimalloc to return memory only on request, and forbids huge
+/// pages for now. mimalloc's environment variables take precedence.
 pub(crate) fn configure() {
     counters::enable();
+    // The policy follows when the server has read its configuration.
+    huge_pages::set_policy(HugePages::Never);
     // SAFETY: the functions take no pointer, and only store a number that other threads may read at
     // the same time.
     unsafe {
@@ -284,12 +287,14 @@ mod tests {
         }
     }
 
-    /// The checks are one test, because the first one measures the memory of the whole process.
+    /// The checks are one test, because two of them measure the memory of the whole process.
     #[test]
     fn memory_is_counted_and_returned() {
         memory_freed_by_another_thread_is_returned();
         classes_equal_those_of_mimalloc();
         the_count_is_near_mimallocs_count();
+        #[cfg(target_os = "linux")]
+        huge_pages::tests::full_ranges_become_huge_and_are_split_when_pages_are_returned();
     }
 
     /// Also checks the numbers of the options, which may change with mimalloc's version.

@@ -218,7 +218,7 @@ pub struct BindAddress {
 pub enum HugePages {
     /// None.
     Never,
-    /// Memory that is in full use. Huge pages do not make the process larger.
+    /// Memory that is in full use. The process becomes at most 1.6 % larger.
     Merged,
     /// The memory that the system chooses.
     Kernel,
