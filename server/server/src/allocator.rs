@@ -65,8 +65,8 @@ pub(crate) const RECLAIM: Reclaim = Reclaim {
     statistics,
 };
 
-/// Enables the byte counters, configures mimalloc to return memory only on request, and forbids huge
-/// pages for now. mimalloc's environment variables take precedence.
+/// Enables the byte counters, configures mimalloc to return memory only on request, and forbids
+/// huge pages for now. mimalloc's environment variables take precedence.
 pub(crate) fn configure() {
     counters::enable();
     // The policy follows when the server has read its configuration.

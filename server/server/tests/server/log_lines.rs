@@ -8,7 +8,7 @@ use punctual_server::Server;
 use punctual_server::log::{Level, Logger};
 
 use crate::process::{Process, Start as _};
-use crate::wire::{Open as _, Wire};
+use crate::wire::{Open as _, Wire, eventually};
 
 /// Starts the program, which refuses the folder's files or the options. Returns its standard
 /// output.
@@ -240,6 +240,8 @@ fn lines_as_json() {
     let server = Process::start(&["--logfile", "server.log", "--log-format", "json"]);
     let mut c = Wire::to(server.port);
     let id = c.info("server", "process_id");
+    // Clients are served before this line is written.
+    eventually(|| server.log().contains("Ready to accept"));
     c.run("CONFIG SET log-format legacy");
     c.run("CONFIG SET log-format json");
     let log = server.log();
