@@ -48,13 +48,13 @@ fn keys_of_free_shards_expire_while_a_script_does_not_end() {
         .spawn()
         .unwrap();
     let [mut c, mut listener, mut runner] = [(); 3].map(|()| Wire::open(&server));
+    let channel = "__keyevent@0__:expired";
+    listener.send(&[&format!("SUBSCRIBE {channel}")]);
+    listener.receive(&format!("*3|$9|subscribe|${}|{channel}|:1|", channel.len()));
     for n in 0..2_000 {
         c.expect(&[&format!("SET key:{n} {n} PX 1000")], "+OK|");
     }
     c.expect(&["CONFIG SET busy-reply-threshold 1"], "+OK|");
-    let channel = "__keyevent@0__:expired";
-    listener.send(&[&format!("SUBSCRIBE {channel}")]);
-    listener.receive(&format!("*3|$9|subscribe|${}|{channel}|:1|", channel.len()));
     let keys: Vec<String> = (0..16).map(|n| format!("key:{n}")).collect();
     let script = "redis.call('mget', unpack(KEYS)) while true do end";
     runner.send(&[&format!("EVAL \"{script}\" 16 {}", keys.join(" "))]);
