@@ -3,9 +3,9 @@
 //! `cargo run --release -p punctual-resp --example parse_speed`.
 //!
 //! Workload: one parser parses a read buffer of [`PIPELINE`] pipelined commands (16-byte keys,
-//! 32-byte values) repeatedly; [`PIPELINE`] replies are written into one buffer, and measured
-//! there. Each line shows the median of [`ROUNDS`] short rounds after a warm-up, and the range
-//! without the fastest and the slowest tenth of the rounds.
+//! 32-byte values) repeatedly. Another part writes [`PIPELINE`] replies into one buffer, and a
+//! third part measures these replies. Each line shows the median of [`ROUNDS`] short rounds after a
+//! warm-up, and the range without the fastest and the slowest tenth of the rounds.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -32,7 +32,7 @@ const HOLES_MAX: usize = 8;
 /// Minimum size of a part of the heap. Smaller mappings are stacks and the like.
 const PART_MIN: usize = 16 << 20;
 
-/// True while [`merge`] has work to do.
+/// True if the policy and the kernel let [`merge`] make huge pages.
 static MERGES: AtomicBool = AtomicBool::new(false);
 /// Addresses of the ranges that [`merge`] has merged.
 static MERGED: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
@@ -141,7 +141,7 @@ fn holes(range: &Range<usize>) -> Option<usize> {
 fn advise(range: Range<usize>, advice: c_int) -> bool {
     // SAFETY: each of the constants passed here changes how the kernel backs the range, and none
     // changes its contents. If another thread has unmapped a part of the range, the call fails or
-    // does nothing there.
+    // has no effect on that part.
     unsafe { libc::madvise(range.start as *mut c_void, range.len(), advice) == 0 }
 }
 

@@ -58,7 +58,7 @@ pub(crate) struct Worker {
     /// A round is in progress.
     pub(crate) in_round: AtomicBool,
     /// True if each round makes huge pages ([`HugePages::Merged`]).
-    pub(crate) merges: AtomicBool,
+    pub(crate) merges: bool,
     /// Resident bytes after the last round.
     pub(crate) resident: AtomicU64,
 }

@@ -26,7 +26,7 @@ use crate::world::process;
 const FREED_MIN: u64 = 1 << 20;
 /// Minimum number of allocated bytes that start a round, over all loops.
 const GROWN_MIN: u64 = 16 << 20;
-/// Pause after a huge page was made, so that loops which waited for its memory can go on.
+/// Pause after each new huge page. In the pause, the loops that waited for its memory go on.
 const PAUSE: Duration = Duration::from_millis(1);
 /// Divisor of the resident memory: in a large server, `resident / RESIDENT_PART` bytes start a
 /// round.
@@ -41,8 +41,7 @@ impl Shared {
         self.reclaim = reclaim;
         if let Some(reclaim) = reclaim {
             (reclaim.set_huge_pages)(huge_pages);
-            let merges = huge_pages == HugePages::Merged;
-            self.worker.merges.store(merges, Ordering::Relaxed);
+            self.worker.merges = huge_pages == HugePages::Merged;
         }
     }
 }
@@ -80,7 +79,7 @@ pub(crate) fn round_threshold_bytes(shared: &Shared) -> u64 {
 /// Returns the number of bytes by which one loop must grow before it begins a round, so that the
 /// round merges them into huge pages.
 pub(crate) fn growth_threshold_bytes(shared: &Shared) -> i64 {
-    if !shared.worker.merges.load(Ordering::Relaxed) {
+    if !shared.worker.merges {
         return i64::MAX;
     }
     let resident = shared.worker.resident.load(Ordering::Relaxed);

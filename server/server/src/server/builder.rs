@@ -249,7 +249,7 @@ impl Builder {
     /// Returns the configuration that the server would start with.
     ///
     /// # Errors
-    /// An invalid option.
+    /// Returns an error if an option is invalid.
     pub fn configuration(&self) -> Result<Config, ConfigError> {
         let mut config = match &self.config {
             Some(config) => config.clone(),

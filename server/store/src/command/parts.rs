@@ -14,8 +14,10 @@ use smallvec::SmallVec;
 
 use crate::arguments::{int, is};
 use crate::error::Error;
+use crate::keyspace::records::Id;
 use crate::time::NEVER;
 use crate::turn::Cx;
+use crate::turn::cx::Place;
 use crate::value::Kind;
 use crate::value::deadlines::DEADLINE_MAX_MS;
 use crate::value::parts::{Timed, Words};
@@ -102,6 +104,23 @@ pub(super) fn deadline(
     deadline.ok_or(Error::ExpireTime(command))
 }
 
+/// Expires those of the named elements that are due, and begins the reply. Returns the record of
+/// the collection; without a collection, replies that each element is absent.
+fn begin_changes(
+    cx: &mut Cx,
+    (place, found): (Place, Option<Id>),
+    key: &[u8],
+    names: Args,
+    reply: &mut Reply,
+) -> Option<Id> {
+    let found = found.and_then(|id| cx.expire_due_parts(place, id, key, names.iter()));
+    reply.array(names.len());
+    if found.is_none() {
+        names.iter().for_each(|_| reply.int(ABSENT));
+    }
+    found
+}
+
 /// HEXPIRE and its variants. `UNIT_MS` is the unit of the time; `ABSOLUTE` is true for a Unix time.
 pub(super) fn expire<K: Kind + Timed, const UNIT_MS: i64, const ABSOLUTE: bool>(
     cx: &mut Cx<'_, '_>,
@@ -121,10 +140,7 @@ pub(super) fn expire<K: Kind + Timed, const UNIT_MS: i64, const ABSOLUTE: bool>(
     let options = args.skip(if condition.is_some() { 4 } else { 3 });
     let condition = condition.unwrap_or(Condition::Always);
     let names = names(options, words, words.not_greater)?;
-    let found = found.and_then(|id| cx.expire_due_parts(place, id, key, names.iter()));
-    reply.array(names.len());
-    let Some(id) = found else {
-        names.iter().for_each(|_| reply.int(ABSENT));
+    let Some(id) = begin_changes(cx, (place, found), key, names, reply) else {
         return Ok(());
     };
     let limits = cx.limits();
@@ -253,10 +269,7 @@ pub(super) fn persist<K: Kind + Timed>(
     let (key, words) = (&args[1], K::WORDS);
     let (place, found) = cx.seek_typed::<K>(key)?;
     let names = names(args.skip(2), words, words.not_positive)?;
-    let found = found.and_then(|id| cx.expire_due_parts(place, id, key, names.iter()));
-    reply.array(names.len());
-    let Some(id) = found else {
-        names.iter().for_each(|_| reply.int(ABSENT));
+    let Some(id) = begin_changes(cx, (place, found), key, names, reply) else {
         return Ok(());
     };
     let limits = cx.limits();

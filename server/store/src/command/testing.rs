@@ -8,7 +8,7 @@ use punctual_rdb::{Event, Own, Reader, VERSION_FIELD_EXPIRY, Writer};
 use crate::command;
 use crate::effects::Effects;
 use crate::error::Error;
-use crate::events::{Classes, Sink};
+use crate::events::{Classes, Silent, Sink};
 use crate::keyspace::db::Db;
 use crate::keyspace::shard::{Store, StoreOptions};
 use crate::snapshot::{Format, Snapshot};
@@ -338,6 +338,20 @@ impl Fixture {
         let counted = turn.stats;
         drop(turn);
         self.stats += counted;
+    }
+
+    /// Returns the number of fields and members with a deadline in all databases.
+    pub(crate) fn parts_with_deadline(&self) -> usize {
+        let mut sink = Silent;
+        let mut turn = Turn::new(&self.store, self.now, &mut sink, Classes::none());
+        turn.lock_all();
+        (0..16)
+            .map(|db| {
+                turn.held_dbs(db)
+                    .map(|(_, part)| part.parts_with_deadline())
+                    .sum::<usize>()
+            })
+            .sum()
     }
 
     /// Moves the clock to `ms` after the epoch and expires due keys in the order of their

@@ -9,7 +9,7 @@ use punctual_resp::Value;
 
 use crate::command::Command;
 
-/// A known difference.
+/// A difference from later servers that the comparison accepts.
 #[derive(Clone, Copy, Debug)]
 pub struct Later {
     /// The peers that differ.

@@ -5,8 +5,6 @@ mod model;
 use std::collections::BTreeSet;
 
 use crate::command::testing::Fixture;
-use crate::events::{Classes, Silent};
-use crate::turn::Turn;
 
 const WRONG_TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value";
 
@@ -15,20 +13,6 @@ fn check(fixture: &mut Fixture, lines: &[(&str, &str)]) {
     for (line, reply) in lines {
         assert_eq!(fixture.run(line), *reply, "{line}");
     }
-}
-
-/// Counts the fields with a deadline in all databases.
-fn timers(fixture: &Fixture) -> usize {
-    let mut sink = Silent;
-    let mut turn = Turn::new(&fixture.store, fixture.now, &mut sink, Classes::none());
-    turn.lock_all();
-    (0..16)
-        .map(|db| {
-            turn.held_dbs(db)
-                .map(|(_, part)| part.parts_with_deadline())
-                .sum::<usize>()
-        })
-        .sum()
 }
 
 fn set(reply: &str) -> BTreeSet<&str> {

@@ -8,8 +8,6 @@ mod model;
 use punctual_resp::OwnedArgs;
 
 use crate::command::testing::Fixture;
-use crate::events::{Classes, Silent};
-use crate::turn::Turn;
 
 /// Returns a command that adds members to a key.
 type Add = fn(&str, &[&str]) -> String;
@@ -54,20 +52,6 @@ fn check_both(lines: &[(&str, &str)]) {
 fn words(fixture: &mut Fixture, words: &[&[u8]]) -> Vec<u8> {
     let words: OwnedArgs = words.iter().collect();
     fixture.reply(words.as_args())
-}
-
-/// Counts the fields and members with a deadline in all databases.
-fn timers(fixture: &Fixture) -> usize {
-    let mut sink = Silent;
-    let mut turn = Turn::new(&fixture.store, fixture.now, &mut sink, Classes::none());
-    turn.lock_all();
-    (0..16)
-        .map(|db| {
-            turn.held_dbs(db)
-                .map(|(_, part)| part.parts_with_deadline())
-                .sum::<usize>()
-        })
-        .sum()
 }
 
 #[test]
@@ -169,7 +153,7 @@ fn a_deadline_in_the_past_deletes() {
         assert_eq!(fixture.run("EXISTS k"), ":0");
         assert_eq!(fixture.stats.expired_fields, 3);
         assert_eq!(fixture.stats.dirty - dirty, 3);
-        assert_eq!(timers(&fixture), 0);
+        assert_eq!(fixture.parts_with_deadline(), 0);
     }
 }
 
@@ -213,7 +197,7 @@ fn members_expire_at_their_deadlines() {
         assert_eq!(fixture.events(), k);
         assert_eq!(fixture.run(&format!("{letter}CARD k")), ":1");
         assert_eq!(fixture.stats.expired_fields, 4);
-        assert_eq!(timers(&fixture), 0);
+        assert_eq!(fixture.parts_with_deadline(), 0);
     }
 }
 
@@ -231,7 +215,7 @@ fn a_jump_expires_members_in_the_order_of_their_deadlines() {
             "{letter}PEXPIREAT {letter}{key} {at} MEMBERS 1 m{n}"
         ));
     }
-    assert_eq!(timers(&fixture), 400);
+    assert_eq!(fixture.parts_with_deadline(), 400);
     fixture.last_values();
     fixture.jump(1_002_000);
     let expired = fixture.last_values();
@@ -241,7 +225,7 @@ fn a_jump_expires_members_in_the_order_of_their_deadlines() {
         .map(|line| line.rsplit(' ').next().unwrap().parse().unwrap())
         .collect();
     assert!(deadlines.is_sorted());
-    assert_eq!(timers(&fixture), 0);
+    assert_eq!(fixture.parts_with_deadline(), 0);
     assert_eq!(fixture.run("DBSIZE"), ":0");
 }
 
@@ -276,7 +260,7 @@ fn adding_keeps_deadlines_and_storing_drops_them() {
             ("ZTTL z MEMBERS 1 a", "*1 :-1"),
         ],
     );
-    assert_eq!(timers(&fixture), 0);
+    assert_eq!(fixture.parts_with_deadline(), 0);
 }
 
 #[test]
@@ -303,7 +287,7 @@ fn smove_moves_the_deadline() {
             ("EXISTS s", ":0"),
         ],
     );
-    assert_eq!(timers(&fixture), 2);
+    assert_eq!(fixture.parts_with_deadline(), 2);
     fixture.advance(10_000);
     fixture.expire();
     assert_eq!(fixture.run("EXISTS new"), ":0");
@@ -330,13 +314,13 @@ fn copied_and_moved_keys_keep_the_deadlines_of_their_members() {
             }
             assert_eq!(fixture.run("MOVE copy 3"), ":1");
             assert_eq!(fixture.run("SWAPDB 3 4"), "+OK");
-            assert_eq!(timers(&fixture), 4, "k, again, k @2, copy @4");
+            assert_eq!(fixture.parts_with_deadline(), 4, "k, again, k @2, copy @4");
             fixture.reload();
-            assert_eq!(timers(&fixture), 4);
+            assert_eq!(fixture.parts_with_deadline(), 4);
             assert_eq!(fixture.run(&ttl("again")), "*2 :100 :-1");
             fixture.advance(100);
             fixture.expire();
-            assert_eq!(timers(&fixture), 0);
+            assert_eq!(fixture.parts_with_deadline(), 0);
             assert_eq!(fixture.run(&format!("{letter}CARD again")), ":1");
         }
     }
@@ -399,10 +383,10 @@ fn removed_keys_leave_no_timers() {
             fixture.run("SET s v");
             fixture.run(&add("k", &["a", "b"]));
             fixture.run(&format!("{letter}EXPIRE k 10 MEMBERS 2 a b"));
-            assert_eq!(timers(&fixture), 2);
+            assert_eq!(fixture.parts_with_deadline(), 2);
             let reply = fixture.run(&line);
             assert!(!reply.starts_with('-'), "{line}: {reply}");
-            assert_eq!(timers(&fixture), 0, "{line}");
+            assert_eq!(fixture.parts_with_deadline(), 0, "{line}");
             fixture.jump(1_020_000);
         }
     }

@@ -1,7 +1,7 @@
 //! Tests of fields' deadlines: setting, reading, expiry, and hashes that are copied, moved or
 //! removed.
 
-use super::{check, timers};
+use super::check;
 use crate::command::testing::Fixture;
 
 /// Time at which a fixture's clock begins, in unix ms.
@@ -34,7 +34,7 @@ fn deadlines_are_set_read_and_removed() {
         "new h, hset h, hexpire h, hexpire h, hexpire h, hexpire h, hpersist h"
     );
     assert_eq!(fixture.stats.dirty, 3 + 1 + 1 + 1 + 1 + 1);
-    assert_eq!(timers(&fixture), 2);
+    assert_eq!(fixture.parts_with_deadline(), 2);
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn a_deadline_in_the_past_deletes() {
     assert_eq!(fixture.run("EXISTS h"), ":0");
     assert_eq!(fixture.stats.expired_fields, 4);
     assert_eq!(fixture.stats.dirty - dirty, 4);
-    assert_eq!(timers(&fixture), 0);
+    assert_eq!(fixture.parts_with_deadline(), 0);
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn fields_expire_at_their_deadlines() {
         (fixture.stats.expired, fixture.stats.expired_fields),
         (1, 4)
     );
-    assert_eq!(timers(&fixture), 0);
+    assert_eq!(fixture.parts_with_deadline(), 0);
 }
 
 #[test]
@@ -245,7 +245,7 @@ fn due_fields_are_skipped_or_expired_by_commands() {
         assert_eq!(fixture.run(&format!("HLEN h{n}")), ":1");
     }
     assert_eq!(fixture.stats.expired_fields, 8);
-    assert_eq!(timers(&fixture), 0);
+    assert_eq!(fixture.parts_with_deadline(), 0);
 }
 
 #[test]
@@ -295,7 +295,7 @@ fn writing_a_field_clears_its_deadline_and_incrementing_keeps_it() {
             ("HTTL h FIELDS 1 b", "*1 :-1"),
         ],
     );
-    assert_eq!(timers(&fixture), 2);
+    assert_eq!(fixture.parts_with_deadline(), 2);
     fixture.advance(10_000);
     fixture.expire();
     assert_eq!(fixture.run("HGETALL h"), "*4 $1 a $1 9 $1 b $1 1");
@@ -319,9 +319,9 @@ fn copied_and_moved_hashes_keep_the_deadlines_of_their_fields() {
         }
         assert_eq!(fixture.run("MOVE copy 3"), ":1");
         assert_eq!(fixture.run("SWAPDB 3 4"), "+OK");
-        assert_eq!(timers(&fixture), 4, "h, again, h @2, copy @4");
+        assert_eq!(fixture.parts_with_deadline(), 4, "h, again, h @2, copy @4");
         fixture.reload();
-        assert_eq!(timers(&fixture), 4);
+        assert_eq!(fixture.parts_with_deadline(), 4);
         assert_eq!(fixture.run("HPTTL again FIELDS 2 a b"), "*2 :100 :-1");
         fixture.events();
         fixture.advance(100);
@@ -338,7 +338,7 @@ fn copied_and_moved_hashes_keep_the_deadlines_of_their_fields() {
                 "hexpired h @2"
             ]
         );
-        assert_eq!(timers(&fixture), 0);
+        assert_eq!(fixture.parts_with_deadline(), 0);
     }
 }
 
@@ -361,7 +361,7 @@ fn removed_hashes_leave_no_timers() {
         fixture.run("SET s v");
         fixture.run("HSET h a 1 b 2");
         fixture.run("HEXPIRE h 10 FIELDS 2 a b");
-        assert_eq!(timers(&fixture), 2);
+        assert_eq!(fixture.parts_with_deadline(), 2);
         if line == "GETSET x v" {
             fixture.run("PEXPIRE h 5");
             fixture.advance(5);
@@ -369,7 +369,7 @@ fn removed_hashes_leave_no_timers() {
         }
         let reply = fixture.run(line);
         assert!(!reply.starts_with('-'), "{line}: {reply}");
-        assert_eq!(timers(&fixture), 0, "{line}");
+        assert_eq!(fixture.parts_with_deadline(), 0, "{line}");
     }
 }
 
@@ -396,7 +396,7 @@ fn an_advance_expires_keys_and_fields_in_order() {
         .map(|t| t.rsplit(' ').next().unwrap().parse().unwrap())
         .collect();
     assert!(deadlines.is_sorted());
-    assert_eq!(timers(&fixture), 0);
+    assert_eq!(fixture.parts_with_deadline(), 0);
     assert_eq!(fixture.run("DBSIZE"), ":0");
 }
 
@@ -411,7 +411,7 @@ fn a_large_hash_expires_its_fields() {
     fixture.advance(1999);
     fixture.expire();
     assert_eq!(fixture.run("HLEN h"), ":1000");
-    assert_eq!(timers(&fixture), 1000);
+    assert_eq!(fixture.parts_with_deadline(), 1000);
     assert_eq!(fixture.run("HRANDFIELD h 3").split(' ').next(), Some("*3"));
     fixture.advance(999);
     fixture.store.set_active_expire(false);

@@ -1,6 +1,6 @@
 //! Tests of HGETDEL, HGETEX and HSETEX.
 
-use super::{check, timers};
+use super::check;
 use crate::command::testing::Fixture;
 
 #[test]
@@ -22,7 +22,7 @@ fn values_are_returned_and_deleted() {
         fixture.events(),
         "new h, hset h, hexpire h, hdel h, hdel h, del h, keymiss h"
     );
-    assert_eq!(timers(&fixture), 0);
+    assert_eq!(fixture.parts_with_deadline(), 0);
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn deadlines_are_set_removed_and_past_while_values_are_read() {
         fixture.events(),
         "keymiss h, new h, hset h, hexpire h, hexpire h, hpersist h, hdel h, hdel h, del h, keymiss h"
     );
-    assert_eq!(timers(&fixture), 0);
+    assert_eq!(fixture.parts_with_deadline(), 0);
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn fields_are_set_with_a_deadline_or_none() {
         "keymiss h, new h, hset h, hexpire h, hset h, hset h, hset h, hset h, hexpire h, hset h, hdel h, del h, \
          keymiss h"
     );
-    assert_eq!(timers(&fixture), 0);
+    assert_eq!(fixture.parts_with_deadline(), 0);
 }
 
 #[test]

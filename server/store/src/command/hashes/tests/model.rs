@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::timers;
 use crate::command::testing::Fixture;
 
 const NEVER: u64 = u64::MAX;
@@ -196,7 +195,7 @@ impl Model {
 }
 
 fn compare(fixture: &mut Fixture, model: &Model) -> Result<(), TestCaseError> {
-    prop_assert_eq!(timers(fixture), model.deadlines());
+    prop_assert_eq!(fixture.parts_with_deadline(), model.deadlines());
     for key in 0..4u8 {
         let fields = model
             .keys
@@ -290,7 +289,7 @@ proptest! {
                 }
             }
             if !lazy {
-                prop_assert_eq!(timers(&fixture), model.deadlines());
+                prop_assert_eq!(fixture.parts_with_deadline(), model.deadlines());
             }
         }
         if !lazy {
@@ -318,6 +317,6 @@ proptest! {
         for key in 0..4 {
             fixture.run(&format!("DEL k{key}"));
         }
-        prop_assert_eq!(timers(&fixture), 0);
+        prop_assert_eq!(fixture.parts_with_deadline(), 0);
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{TYPES, timers};
+use super::TYPES;
 use crate::command::testing::Fixture;
 
 /// Readers of a set `s` of due, x and y, and of a sorted set `z` of 1 x, 2 due and 3 y. The member
@@ -122,7 +122,7 @@ fn readers_of_a_frozen_turn_see_no_due_member() {
             assert_eq!(normalised(&reply, expected), *expected, "{line}: {reply}");
         }
         assert!(!fixture.events().contains("expired"));
-        assert_eq!(timers(&fixture), 2);
+        assert_eq!(fixture.parts_with_deadline(), 2);
         fixture.run("SPEXPIRE all 5 MEMBERS 3 due x y");
         fixture.advance(5);
         assert_eq!(fixture.run("SMEMBERS all"), "*0", "a set of due members");
@@ -131,7 +131,7 @@ fn readers_of_a_frozen_turn_see_no_due_member() {
         assert_eq!(fixture.run("SCARD s"), ":2");
         assert_eq!(fixture.run("ZCARD z"), ":2");
         assert_eq!(fixture.run("SCARD all"), ":0");
-        assert_eq!(timers(&fixture), 0);
+        assert_eq!(fixture.parts_with_deadline(), 0);
     }
 }
 
@@ -217,6 +217,6 @@ fn a_command_that_expires_the_last_member_removes_the_key() {
             format!("{small}expired k, del k{more}"),
             "{line}"
         );
-        assert_eq!(timers(&fixture), 0);
+        assert_eq!(fixture.parts_with_deadline(), 0);
     }
 }

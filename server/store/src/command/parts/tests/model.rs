@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::timers;
 use crate::command::testing::Fixture;
 
 const NEVER: u64 = u64::MAX;
@@ -288,7 +287,7 @@ impl Model {
 
 /// Asserts that a keyspace has the model's members, scores, ranks and deadlines.
 fn compare(fixture: &mut Fixture, model: &Model) -> Result<(), TestCaseError> {
-    prop_assert_eq!(timers(fixture), model.deadlines());
+    prop_assert_eq!(fixture.parts_with_deadline(), model.deadlines());
     for t in [Kind::Set, Kind::Zset] {
         for k in 0..3u8 {
             let (letter, key) = (t.letter(), t.key(k));
@@ -366,7 +365,7 @@ proptest! {
                 }
             }
             if !lazy {
-                prop_assert_eq!(timers(&fixture), model.deadlines());
+                prop_assert_eq!(fixture.parts_with_deadline(), model.deadlines());
             }
         }
         fixture.store.set_active_expire(true);
