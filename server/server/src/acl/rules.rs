@@ -54,8 +54,7 @@ pub(crate) enum RuleError {
 pub(crate) struct Surroundings<'a> {
     /// Whether new selectors start with all channels.
     pub(crate) all_channels: bool,
-    /// The roles that rules may name. With `None` the rules are those of a role itself, which has
-    /// only selectors.
+    /// The roles that rules may name; `None` for the rules of a role, which has only selectors.
     pub(crate) roles: Option<&'a UserMap>,
 }
 
@@ -198,8 +197,8 @@ impl Rules {
         Ok(true)
     }
 
-    /// Applies a rule about commands, keys, channels or databases to a selector. Returns true if the
-    /// rule allows a first argument.
+    /// Applies a rule about commands, keys, channels or databases to a selector. Returns true if
+    /// the rule allows a first argument.
     fn apply_to_selector(&self, selector: &mut Selector, rule: &[u8]) -> Result<bool, RuleError> {
         let is = |word: &str| rule.eq_ignore_ascii_case(word.as_bytes());
         match rule {

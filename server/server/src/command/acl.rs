@@ -289,12 +289,16 @@ fn set_role(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error>
     change(call, args, "SETROLE", Users::set_role, reply)
 }
 
+/// A method of [`Users`] that applies rules to the user or role with a name. The last argument is
+/// whether new selectors start with all channels.
+type Set = fn(&Users, &[u8], &[Vec<u8>], bool) -> Result<Changed, RefusedRule>;
+
 /// Applies the rules of SETUSER or SETROLE.
 fn change(
     call: &mut Call,
     args: Args,
     command: &str,
-    set: fn(&Users, &[u8], &[Vec<u8>], bool) -> Result<Changed, RefusedRule>,
+    set: Set,
     reply: &mut Reply,
 ) -> Result<(), Error> {
     let rules = merged(args.skip(3).iter()).map_err(|at| {
