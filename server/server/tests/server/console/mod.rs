@@ -1,9 +1,9 @@
 //! Runs the `console` blocks of a page, and compares their output with the page.
 //!
-//! - `$ make run` and `$ punctual` start a server. Free ports replace the ports on the page, also in
-//!   later commands.
-//! - `redis-cli`, `openssl` and `sleep` run as on the page, in a temporary folder. A `redis-cli` that
-//!   subscribes or blocks runs until the end of the page.
+//! - `$ make run` and `$ punctual` start a server. Free ports replace the ports on the page, here
+//!   and in later commands.
+//! - `redis-cli`, `openssl` and `sleep` run as on the page, in a temporary folder. A `redis-cli`
+//!   that subscribes or blocks runs until the end of the page.
 //! - Other commands do not run. The test checks that targets of `make` and examples exist, and that
 //!   the binary accepts its arguments.
 
