@@ -15,7 +15,9 @@ mod waiters;
 mod wire;
 
 mod acl;
+mod acl_databases;
 mod acl_file;
+mod acl_roles;
 mod admin;
 mod any_arguments;
 mod aof;
