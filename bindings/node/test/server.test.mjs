@@ -77,12 +77,14 @@ test('options become directives', async (t) => {
     appendonly: false,
     maxmemory: 100_000_000,
     save: [60, 1],
+    bind: ['*', '-::*'],
     user: [
       ['alice', 'on', '>pw', '~a:*', '+@all'],
       ['bob', 'on', 'nopass', '+ping'],
     ],
     clock: 'virtual',
   });
+  equal(server.host, '127.0.0.1');
   const redis = client(server);
   /** @param {string} name */
   const value = async (name) => /** @type {string[]} */ (await redis.config('GET', name))[1];
