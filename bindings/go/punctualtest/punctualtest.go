@@ -13,10 +13,11 @@
 // starts within milliseconds. It ends with the test, or with the test's process if that is killed.
 //
 // The package does not contain the server. It runs the program of the option [Binary], of the
-// environment variable PUNCTUAL_BINARY, or the program punctual in a folder of PATH.
+// environment variable PUNCTUAL_BINARY, or punctual or punctual-server in a folder of PATH.
 package punctualtest
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -140,12 +141,13 @@ func find(binary string) (string, error) {
 	if binary != "" {
 		return binary, nil
 	}
-	path, err := exec.LookPath("punctual")
-	if err != nil {
-		err = fmt.Errorf("punctualtest: no server program: name it with the option Binary or the "+
-			"environment variable PUNCTUAL_BINARY, or install it on the PATH: %w", err)
+	for _, name := range []string{"punctual", "punctual-server"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
 	}
-	return path, err
+	return "", errors.New("punctualtest: no server program: name it with the option Binary or the environment " +
+		"variable PUNCTUAL_BINARY, or install punctual in a folder of PATH")
 }
 
 // Addr returns the address that clients connect to, for example "127.0.0.1:40123".

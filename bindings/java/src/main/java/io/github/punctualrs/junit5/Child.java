@@ -66,14 +66,17 @@ final class Child {
                 return named;
             }
         }
-        for (String folder : System.getenv().getOrDefault("PATH", "").split(File.pathSeparator)) {
-            File file = new File(folder, "punctual");
-            if (file.canExecute() && file.isFile()) {
-                return file.getPath();
+        String[] folders = System.getenv().getOrDefault("PATH", "").split(File.pathSeparator);
+        for (String name : new String[] {"punctual", "punctual-server"}) {
+            for (String folder : folders) {
+                File file = new File(folder, name);
+                if (file.canExecute() && file.isFile()) {
+                    return file.getPath();
+                }
             }
         }
         throw new IllegalStateException("no server program: name it with PunctualServer.builder().binary(...), the system "
-                + "property punctual.binary or the environment variable PUNCTUAL_BINARY, or install punctual on the PATH");
+                + "property punctual.binary or the environment variable PUNCTUAL_BINARY, or install punctual in a folder of PATH");
     }
 
     /** Reads the log until the process ends. */

@@ -23,7 +23,7 @@ import org.junit.jupiter.api.extension.ExtensionContext;
  *
  * <p>This package does not contain the server. It runs the program that {@link Builder#binary} names,
  * or the system property {@code punctual.binary}, or the environment variable {@code PUNCTUAL_BINARY},
- * or else the program {@code punctual} in a folder of {@code PATH}.
+ * or else {@code punctual} or {@code punctual-server} in a folder of {@code PATH}.
  */
 public final class PunctualServer
         implements AutoCloseable, BeforeAllCallback, AfterAllCallback, BeforeEachCallback, AfterEachCallback {
@@ -31,7 +31,8 @@ public final class PunctualServer
     private final List<String> directives;
     private final String password;
     private Child child;
-    private boolean forClass;
+    /** Number of test classes that run, a class and those nested in it. */
+    private int classes;
 
     private PunctualServer(Builder builder) {
         binary = builder.binary;
@@ -208,33 +209,37 @@ public final class PunctualServer
 
     /** Called by JUnit for a static field. */
     @Override
-    public void beforeAll(ExtensionContext context) {
-        start();
-        forClass = true;
+    public synchronized void beforeAll(ExtensionContext context) {
+        if (classes == 0) {
+            start();
+        }
+        classes++;
     }
 
     /** Called by JUnit for a static field. */
     @Override
-    public void afterAll(ExtensionContext context) {
-        forClass = false;
-        close();
+    public synchronized void afterAll(ExtensionContext context) {
+        classes--;
+        if (classes == 0) {
+            close();
+        }
     }
 
     /** Called by JUnit. */
     @Override
-    public void beforeEach(ExtensionContext context) {
-        if (!forClass) {
+    public synchronized void beforeEach(ExtensionContext context) {
+        if (classes == 0) {
             start();
         }
     }
 
     /** Called by JUnit. */
     @Override
-    public void afterEach(ExtensionContext context) {
-        if (context.getExecutionException().isPresent()) {
+    public synchronized void afterEach(ExtensionContext context) {
+        if (child != null && context.getExecutionException().isPresent()) {
             System.err.println("log of the server at " + uri() + ":\n" + log());
         }
-        if (!forClass) {
+        if (classes == 0) {
             close();
         }
     }

@@ -7,6 +7,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.MethodOrderer;
+import org.junit.jupiter.api.Nested;
 import org.junit.jupiter.api.Order;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestMethodOrder;
@@ -72,5 +73,13 @@ class SharedServerTest {
             events.subscribe(listener, "__keyevent@0__:expired");
         }
         assertEquals(List.of("k10", "k20", "k30"), expired);
+    }
+
+    @Nested
+    class InAnotherClass {
+        @Test
+        void theServerIsTheSame() {
+            assertEquals(port, server.port());
+        }
     }
 }
