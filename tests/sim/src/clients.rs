@@ -1,0 +1,237 @@
+//! Clients: each has keys of its own, sends pipelines of commands, and checks the replies.
+
+use std::collections::VecDeque;
+
+use punctual_resp::{Decoder, Value};
+
+use crate::kernel::draws::Draws;
+use crate::kernel::network::ConnectionId;
+use crate::kernel::streams::EndId;
+use crate::kernel::{MILLI, Nanos, NodeId};
+use crate::model::{Key, Op, Span};
+use crate::{verdict, world};
+
+/// Port of all servers.
+pub const PORT: u16 = 6379;
+
+/// How clients behave.
+#[derive(Clone, Debug)]
+pub struct Habits {
+    pub keys: usize,
+    /// Maximum number of commands of a pipeline.
+    pub pipeline: u64,
+    /// Maximum pause between pipelines.
+    pub pause: Nanos,
+    /// Maximum time to live.
+    pub ttl_ms: u64,
+}
+
+struct Sent {
+    key: usize,
+    op: Op,
+    at: Nanos,
+}
+
+/// A client with one connection at a time.
+pub struct Client {
+    number: usize,
+    pub node: NodeId,
+    end: Option<EndId>,
+    ready: bool,
+    /// The lost connection, on which commands may still run.
+    old: Option<EndId>,
+    /// Commands of the lost connection that have no reply.
+    unknown: VecDeque<Sent>,
+    waiting: VecDeque<Sent>,
+    /// Bytes that the connection has not taken.
+    unsent: Vec<u8>,
+    decoder: Decoder,
+    keys: Vec<Key>,
+    next_value: u64,
+    /// Number of commands with a reply.
+    pub done: u64,
+    /// Number of commands that were refused with an error.
+    pub refused: u64,
+}
+
+impl Client {
+    pub fn new(number: usize, node: NodeId, habits: &Habits) -> Self {
+        Self {
+            number,
+            node,
+            end: None,
+            ready: false,
+            old: None,
+            unknown: VecDeque::new(),
+            waiting: VecDeque::new(),
+            unsent: Vec::new(),
+            decoder: Decoder::new(),
+            keys: vec![Key::absent(); habits.keys],
+            next_value: 1,
+            done: 0,
+            refused: 0,
+        }
+    }
+
+    /// Returns whether this is the client's connection.
+    pub fn owns(&self, end: EndId) -> bool {
+        self.end == Some(end)
+    }
+
+    /// Returns the number of the client's connection.
+    pub fn connection(&self) -> Option<ConnectionId> {
+        self.end.map(|end| end.connection)
+    }
+
+    fn key_name(&self, key: usize) -> String {
+        format!("c{}:k{key}", self.number)
+    }
+
+    /// Does the next thing. Returns the time after which to call this again; `None` if replies
+    /// are missing.
+    pub fn act(&mut self, draws: &mut Draws, habits: &Habits) -> Option<Nanos> {
+        if let Some(old) = self.old {
+            if !world::is_gone(old) {
+                return Some(5 * MILLI);
+            }
+            self.old = None;
+            self.settle_unknown();
+        }
+        let Some(end) = self.end else {
+            self.end = Some(world::connect(self.node, PORT));
+            return None;
+        };
+        if !self.ready || !self.waiting.is_empty() {
+            return None;
+        }
+        let count = draws.between(1, habits.pipeline);
+        for _ in 0..count {
+            let key = draws.index(self.keys.len());
+            let op = self.draw(draws, habits);
+            self.push(key, op);
+        }
+        self.flush(end);
+        None
+    }
+
+    /// Sends GET for every key. Returns false if the client cannot send now.
+    pub fn ask_all(&mut self) -> bool {
+        let Some(end) = self.end.filter(|_| self.ready && self.waiting.is_empty()) else {
+            return false;
+        };
+        for key in 0..self.keys.len() {
+            self.push(key, Op::Get);
+        }
+        self.flush(end);
+        true
+    }
+
+    /// Returns whether no command is without a reply.
+    pub fn is_idle(&self) -> bool {
+        self.ready && self.waiting.is_empty() && self.unknown.is_empty()
+    }
+
+    fn draw(&mut self, draws: &mut Draws, habits: &Habits) -> Op {
+        // Most times to live are short, so that many keys expire during a run.
+        let ttl = draws.between(1, habits.ttl_ms);
+        let ttl = draws.between(1, ttl);
+        self.next_value += 10;
+        match draws.below(16) {
+            0..4 => Op::Set(self.next_value, None),
+            4..7 => Op::Set(self.next_value, Some(ttl)),
+            7 | 8 => Op::Incr,
+            9 => Op::Del,
+            10 => Op::Expire(ttl),
+            11 => Op::Persist,
+            _ => Op::Get,
+        }
+    }
+
+    fn push(&mut self, key: usize, op: Op) {
+        let arguments = op.arguments(&self.key_name(key));
+        punctual_resp::encode_command(&mut self.unsent, &arguments);
+        let at = world::now();
+        self.waiting.push_back(Sent { key, op, at });
+    }
+
+    fn flush(&mut self, end: EndId) {
+        if !self.unsent.is_empty() {
+            let taken = world::send(end, &self.unsent);
+            self.unsent.drain(..taken);
+        }
+    }
+
+    /// Handles a change of the client's connection. Returns true if the client can act again.
+    pub fn changed(&mut self) -> bool {
+        let Some(end) = self.end else { return false };
+        let found = world::read(end);
+        self.ready |= found.connected;
+        self.decoder.feed(&found.bytes);
+        let done = world::now();
+        let before = self.waiting.len();
+        loop {
+            match self.decoder.next_value() {
+                Ok(Some(reply)) => self.take(&reply, done),
+                Ok(None) => break,
+                Err(error) => verdict::stop(&format!("a reply cannot be read: {error}")),
+            }
+        }
+        if found.ended {
+            self.lose();
+            return true;
+        }
+        self.flush(end);
+        self.ready && self.waiting.is_empty() && (before > 0 || found.connected)
+    }
+
+    fn take(&mut self, reply: &Value, done: Nanos) {
+        let Some(sent) = self.waiting.pop_front() else {
+            verdict::stop(&format!("a reply without a command: {reply:?}"));
+        };
+        self.done += 1;
+        if let Value::Error(text) = reply {
+            self.refused += 1;
+            let code = text.split(|byte| *byte == b' ').next().unwrap_or_default();
+            if !matches!(code, b"LOADING" | b"MISCONF") {
+                let text = String::from_utf8_lossy(text);
+                verdict::stop(&format!("{:?}: {text}", sent.op));
+            }
+        }
+        let span = Span {
+            sent: sent.at,
+            done,
+        };
+        let (node, key) = (self.node, &mut self.keys[sent.key]);
+        let agrees = world::with(|kernel| key.reply(&sent.op, reply, span, &kernel.nodes[node]));
+        if let Err(states) = agrees {
+            verdict::stop(&format!(
+                "client {} key {} {:?} sent at {} got {reply:?} at {done}, expected {states}",
+                self.number, sent.key, sent.op, sent.at,
+            ));
+        }
+    }
+
+    /// Gives up the connection.
+    pub fn lose(&mut self) {
+        let Some(end) = self.end.take() else { return };
+        world::close(end);
+        self.old = Some(end);
+        self.ready = false;
+        self.unsent.clear();
+        self.decoder = Decoder::new();
+        self.unknown.append(&mut self.waiting);
+    }
+
+    /// Considers the commands without a reply, now that none of them can still run.
+    fn settle_unknown(&mut self) {
+        let done = world::now();
+        for lost in self.unknown.drain(..) {
+            let span = Span {
+                sent: lost.at,
+                done,
+            };
+            let (node, key) = (self.node, &mut self.keys[lost.key]);
+            world::with(|kernel| key.lost(&lost.op, span, &kernel.nodes[node]));
+        }
+    }
+}

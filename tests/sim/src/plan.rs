@@ -1,0 +1,58 @@
+//! What a seed draws before its run: servers, clients, faults and their rates.
+
+use crate::clients::Habits;
+use crate::kernel::draws::Draws;
+use crate::kernel::{MICRO, MILLI, Nanos, SECOND, Weather};
+
+/// The plan of a run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Number of event loops of a server.
+    pub loops: usize,
+    pub append_sync: &'static str,
+    pub clients: usize,
+    pub habits: Habits,
+    pub weather: Weather,
+    /// Time with faults, and mean time between two faults; 0 without faults.
+    pub storm: Nanos,
+    pub fault_every: Nanos,
+    /// Whether a killed node also loses its power.
+    pub cuts_power: bool,
+    pub clock_jumps: bool,
+}
+
+impl Plan {
+    /// Draws the plan of a seed.
+    pub fn draw(seed: u64) -> Self {
+        let mut draws = Draws::new(seed ^ 0x706c_616e);
+        let latency = draws.one_of(&[5 * MICRO, 50 * MICRO, 500 * MICRO, 5 * MILLI]);
+        let sync_time = draws.one_of(&[20 * MICRO, 200 * MICRO, 2 * MILLI, 20 * MILLI]);
+        let fails = draws.one_of(&[0, 0, 0, 1_000, 20_000]);
+        let weather = Weather {
+            preempts: draws.one_of(&[0, 1_000, 20_000]),
+            short_writes: draws.one_of(&[0, 0, 10_000, 200_000]),
+            latency,
+            jitter: latency * draws.below(4),
+            sync_time,
+            sync_jitter: sync_time * draws.one_of(&[0, 1, 10]),
+            failed_writes: fails * draws.below(2),
+            failed_syncs: fails * draws.below(2),
+        };
+        Self {
+            loops: draws.between(1, 4) as usize,
+            append_sync: draws.one_of(&["always", "always", "everysec", "no"]),
+            clients: draws.between(1, 12) as usize,
+            habits: Habits {
+                keys: draws.between(1, 20) as usize,
+                pipeline: draws.one_of(&[1, 8, 40]),
+                pause: draws.one_of(&[MILLI, 10 * MILLI, 100 * MILLI]),
+                ttl_ms: draws.one_of(&[50, 1_000, 20_000]),
+            },
+            weather,
+            storm: draws.between(2, 20) * SECOND,
+            fault_every: draws.one_of(&[0, 200 * MILLI, SECOND, 5 * SECOND]),
+            cuts_power: draws.chance(500_000),
+            clock_jumps: draws.chance(400_000),
+        }
+    }
+}

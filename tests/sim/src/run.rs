@@ -1,0 +1,262 @@
+//! One seed: starts the node, lets clients work while faults happen, and checks that all heals.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use ahash::random_state::RandomSource;
+use punctual_server::Server;
+
+use crate::clients::{Client, PORT};
+use crate::kernel::draws::Draws;
+use crate::kernel::streams::EndId;
+use crate::kernel::{Kernel, MILLI, Nanos, NodeId, SECOND};
+use crate::plan::Plan;
+use crate::{baton, verdict, world};
+
+/// Time within which everything must heal after the last fault.
+const HEALING: Nanos = 60 * SECOND;
+
+/// Something that the driver does at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Task {
+    Act(usize),
+    Fault,
+    Restart(NodeId),
+    EndStorm,
+}
+
+struct Driver {
+    plan: Plan,
+    draws: Draws,
+    clients: Vec<Client>,
+    tasks: BinaryHeap<Reverse<(Nanos, u64, Task)>>,
+    added: u64,
+    /// Whether the time without faults has begun, in which clients send no new commands.
+    heals: bool,
+    /// Nodes that are killed and not yet started again.
+    dead: Vec<NodeId>,
+    kills: u64,
+}
+
+/// A source of ahash's states that depends on no address.
+struct States(AtomicUsize);
+
+impl RandomSource for States {
+    fn gen_hasher_seed(&self) -> usize {
+        self.0.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// Initializes static variables of the process before seeds run in copies of it.
+pub fn warm_up() {
+    let _ = ahash::RandomState::set_random_source(States(AtomicUsize::new(1)));
+    // The clock of durations measures the processor's counter against real time.
+    let server = Server::builder().port(0).option("seed", "1").spawn();
+    server.expect("a server starts outside of the simulation").shutdown();
+}
+
+fn start(node: NodeId, plan: &Plan) {
+    let (loops, append_sync) = (plan.loops, plan.append_sync);
+    world::start(node, move || {
+        let server = Server::builder()
+            .threads(loops)
+            .option("bind", &format!("10.0.0.{node}"))
+            .option("port", &PORT.to_string())
+            .option("dir", &format!("/sim/{node}"))
+            .option("appendonly", "yes")
+            .option("appendfsync", append_sync)
+            .option("aof-use-rdb-preamble", "yes")
+            .option("seed", &(1_000 + node).to_string())
+            .spawn();
+        match server {
+            Ok(server) => server.join(),
+            Err(error) => verdict::stop(&format!("node {node} does not start: {error}")),
+        }
+    });
+}
+
+/// Runs a seed. Ends the process.
+pub fn run(seed: u64) -> ! {
+    verdict::fail_on_panic();
+    let plan = Plan::draw(seed);
+    if std::env::var_os("SIM_PLAN").is_some() {
+        eprintln!("{plan:?}");
+    }
+    let mut kernel = Kernel::new(seed, 1, plan.weather.clone());
+    kernel.trace.prints = std::env::var_os("SIM_TRACE").is_some();
+    baton::begin(kernel);
+    let mut driver = Driver {
+        draws: Draws::new(seed ^ 0x64_7269_7665),
+        clients: (0..plan.clients).map(|number| Client::new(number, 1, &plan.habits)).collect(),
+        tasks: BinaryHeap::new(),
+        added: 0,
+        heals: false,
+        dead: Vec::new(),
+        kills: 0,
+        plan,
+    };
+    driver.run();
+    driver.report()
+}
+
+impl Driver {
+    fn add(&mut self, at: Nanos, task: Task) {
+        self.added += 1;
+        self.tasks.push(Reverse((at, self.added, task)));
+    }
+
+    fn run(&mut self) {
+        start(1, &self.plan);
+        // The server listens before its clients come.
+        for client in 0..self.clients.len() {
+            self.add(100 * MILLI, Task::Act(client));
+        }
+        self.add_fault();
+        self.add(self.plan.storm, Task::EndStorm);
+        while self.step(Nanos::MAX) {}
+        self.heal();
+    }
+
+    /// Waits for the next thing and handles it. Returns false at the end of the storm.
+    fn step(&mut self, until: Nanos) -> bool {
+        let next = self.tasks.peek().map_or(until, |next| next.0.0.min(until));
+        for end in world::next(next) {
+            self.changed(end);
+        }
+        while let Some(Reverse((at, _, _))) = self.tasks.peek()
+            && *at <= world::now()
+        {
+            let Some(Reverse((_, _, task))) = self.tasks.pop() else { break };
+            match task {
+                Task::Act(client) => self.act(client),
+                Task::Fault => self.fault(),
+                Task::Restart(node) => self.restart(node),
+                Task::EndStorm => return false,
+            }
+        }
+        true
+    }
+
+    fn changed(&mut self, end: EndId) {
+        let Some(client) = self.clients.iter().position(|client| client.owns(end)) else {
+            return;
+        };
+        if self.clients[client].changed() {
+            let pause = self.draws.between(0, self.plan.habits.pause);
+            self.add(world::now() + pause, Task::Act(client));
+        }
+    }
+
+    fn act(&mut self, client: usize) {
+        if self.dead.contains(&self.clients[client].node) {
+            // Its connection attempt would fail, so the client waits for the restart.
+            self.add(world::now() + 50 * MILLI, Task::Act(client));
+            return;
+        }
+        if self.heals && self.clients[client].is_idle() {
+            return;
+        }
+        if let Some(later) = self.clients[client].act(&mut self.draws, &self.plan.habits) {
+            self.add(world::now() + later, Task::Act(client));
+        }
+    }
+
+    fn add_fault(&mut self) {
+        if self.plan.fault_every > 0 {
+            let pause = self.draws.between(1, 2 * self.plan.fault_every);
+            self.add(world::now() + pause, Task::Fault);
+        }
+    }
+
+    fn fault(&mut self) {
+        self.add_fault();
+        let node = 1;
+        if self.dead.contains(&node) {
+            return;
+        }
+        match self.draws.below(5) {
+            0 | 1 => self.kill(node),
+            2 => {
+                let time = self.draws.between(MILLI, 3 * SECOND);
+                world::with(|kernel| kernel.freeze(node, time));
+            }
+            3 if self.plan.clock_jumps => {
+                let most = self.draws.one_of(&[5 * MILLI, SECOND, 3 * 3_600 * SECOND]);
+                let by = self.draws.between(1, most) as i64;
+                let by = if self.draws.chance(300_000) { -by } else { by };
+                world::with(|kernel| kernel.jump_clock(node, by));
+            }
+            _ => {
+                let client = self.draws.index(self.clients.len());
+                if let Some(connection) = self.clients[client].connection() {
+                    world::with(|kernel| kernel.cut(connection));
+                }
+            }
+        }
+    }
+
+    fn kill(&mut self, node: NodeId) {
+        self.kills += 1;
+        // Only with `always` does an acknowledged write survive a power cut.
+        let power = self.plan.cuts_power && self.plan.append_sync == "always";
+        world::with(|kernel| kernel.kill(node, power));
+        self.dead.push(node);
+        for client in 0..self.clients.len() {
+            if self.clients[client].node == node {
+                self.clients[client].lose();
+                self.add(world::now() + MILLI, Task::Act(client));
+            }
+        }
+        let pause = self.draws.between(MILLI, 2 * SECOND);
+        self.add(world::now() + pause, Task::Restart(node));
+    }
+
+    fn restart(&mut self, node: NodeId) {
+        self.dead.retain(|dead| *dead != node);
+        world::with(|kernel| kernel.give_power(node));
+        start(node, &self.plan);
+    }
+
+    /// The time without faults: every client gets all its replies, and every key has its value.
+    fn heal(&mut self) {
+        world::with(|kernel| kernel.calm_down());
+        self.tasks.retain(|task| task.0.2 != Task::Fault);
+        self.heals = true;
+        let until = world::now() + HEALING;
+        let mut asked = vec![false; self.clients.len()];
+        loop {
+            self.step(world::now() + 10 * MILLI);
+            for (client, asked) in self.clients.iter_mut().zip(&mut asked) {
+                if !*asked && client.is_idle() {
+                    *asked = client.ask_all();
+                }
+            }
+            let all = self.clients.iter().zip(&asked);
+            if all.clone().all(|(client, asked)| *asked && client.is_idle()) {
+                return;
+            }
+            if world::now() > until {
+                let stuck = all.filter(|(client, _)| !client.is_idle()).count();
+                verdict::stop(&format!("{stuck} clients have no replies after the faults"));
+            }
+        }
+    }
+
+    fn report(&self) -> ! {
+        let done: u64 = self.clients.iter().map(|client| client.done).sum();
+        let refused: u64 = self.clients.iter().map(|client| client.refused).sum();
+        let figures = world::with(|kernel| {
+            format!(
+                "hash {:016x} simulated_ms {} commands {done} refused {refused} calls {} \
+                 handovers {} kills {}",
+                kernel.trace.hash(),
+                kernel.now / MILLI,
+                kernel.calls,
+                kernel.handovers,
+                self.kills,
+            )
+        });
+        verdict::pass(&figures)
+    }
+}
