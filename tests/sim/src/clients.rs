@@ -186,7 +186,7 @@ impl Client {
 
     fn take(&mut self, reply: &Value, done: Nanos) {
         let Some(sent) = self.waiting.pop_front() else {
-            verdict::stop(&format!("a reply without a command: {reply:?}"));
+            verdict::stop(&format!("a reply without a command: {reply:.200?}"));
         };
         self.done += 1;
         if let Value::Error(text) = reply {

@@ -50,7 +50,7 @@ impl RandomSource for States {
 
 /// Initializes static variables of the process before seeds run in copies of it.
 pub fn warm_up() {
-    let _ = ahash::RandomState::set_random_source(States(AtomicUsize::new(1)));
+    let _ = ahash::random_state::set_random_source(States(AtomicUsize::new(1)));
     // The clock of durations measures the processor's counter against real time.
     let server = Server::builder().port(0).option("seed", "1").spawn();
     server.expect("a server starts outside of the simulation").shutdown();
@@ -66,7 +66,7 @@ fn start(node: NodeId, plan: &Plan) {
             .option("dir", &format!("/sim/{node}"))
             .option("appendonly", "yes")
             .option("appendfsync", append_sync)
-            .option("aof-use-rdb-preamble", "yes")
+            .option("protected-mode", "no")
             .option("seed", &(1_000 + node).to_string())
             .spawn();
         match server {
