@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::os::fd::FromRawFd as _;
 use std::os::unix::process::CommandExt as _;
+use std::time::Duration;
 
 use crate::{run, verdict};
 
@@ -87,4 +88,18 @@ pub fn fix_addresses() {
     let program = arguments.next().expect("the program has a name");
     let error = std::process::Command::new(program).args(arguments).exec();
     panic!("the program cannot be started again: {error}");
+}
+
+/// Returns the processor's time of all runs that have ended.
+pub fn processor_time() -> Duration {
+    // SAFETY: The structure is plain, and the call fills it.
+    let used = unsafe {
+        let mut used: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut used);
+        used
+    };
+    let time = |part: libc::timeval| {
+        Duration::from_secs(part.tv_sec as u64) + Duration::from_micros(part.tv_usec as u64)
+    };
+    time(used.ru_utime) + time(used.ru_stime)
 }

@@ -24,11 +24,42 @@ pub struct Habits {
     pub pause: Nanos,
     /// Maximum time to live.
     pub ttl_ms: u64,
+    forms: [Form; 4],
+    /// Whether writes and syncs of files fail.
+    pub files_fail: bool,
+}
+
+impl Habits {
+    /// Draws the habits of all clients of a run.
+    pub fn draw(draws: &mut Draws, files_fail: bool) -> Self {
+        let plain = [Form::Plain; 4];
+        let mixed = [Form::Plain, Form::Plain, Form::Transaction, Form::Script];
+        Self {
+            keys: draws.between(1, 20) as usize,
+            pipeline: draws.one_of(&[1, 4, 16]),
+            pause: draws.one_of(&[5 * MILLI, 50 * MILLI, 500 * MILLI]),
+            ttl_ms: draws.one_of(&[50, 1_000, 20_000]),
+            files_fail,
+            forms: if draws.chance(500_000) { plain } else { mixed },
+        }
+    }
+}
+
+/// How a command is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Plain,
+    /// A reply before the command's own one: to MULTI, or to the command that waits for EXEC.
+    Before,
+    /// Within MULTI and EXEC.
+    Transaction,
+    Script,
 }
 
 struct Sent {
     key: usize,
     op: Op,
+    form: Form,
     at: Nanos,
 }
 
@@ -66,7 +97,7 @@ impl Client {
             waiting: VecDeque::new(),
             unsent: Vec::new(),
             decoder: Decoder::new(),
-            keys: vec![Key::absent(); habits.keys],
+            keys: vec![Key::absent(habits.files_fail); habits.keys],
             next_value: 1,
             done: 0,
             refused: 0,
@@ -108,7 +139,8 @@ impl Client {
         for _ in 0..count {
             let key = draws.index(self.keys.len());
             let op = self.draw(draws, habits);
-            self.push(key, op);
+            let form = draws.one_of(&habits.forms);
+            self.push(key, op, form);
         }
         self.flush(end);
         None
@@ -120,7 +152,7 @@ impl Client {
             return false;
         };
         for key in 0..self.keys.len() {
-            self.push(key, Op::Get);
+            self.push(key, Op::Get, Form::Plain);
         }
         self.flush(end);
         true
@@ -147,11 +179,31 @@ impl Client {
         }
     }
 
-    fn push(&mut self, key: usize, op: Op) {
-        let arguments = op.arguments(&self.key_name(key));
-        punctual_resp::encode_command(&mut self.unsent, &arguments);
+    fn push(&mut self, key: usize, op: Op, form: Form) {
+        let name = self.key_name(key);
+        let arguments = op.arguments(&name);
+        let out = &mut self.unsent;
         let at = world::now();
-        self.waiting.push_back(Sent { key, op, at });
+        match form {
+            Form::Plain | Form::Before => punctual_resp::encode_command(out, &arguments),
+            Form::Transaction => {
+                punctual_resp::encode_command(out, &["MULTI"]);
+                punctual_resp::encode_command(out, &arguments);
+                punctual_resp::encode_command(out, &["EXEC"]);
+                for _ in 0..2 {
+                    let (op, form) = (Op::Get, Form::Before);
+                    self.waiting.push_back(Sent { key, op, form, at });
+                }
+            }
+            Form::Script => {
+                let script = "return redis.call(ARGV[1], KEYS[1], unpack(ARGV, 2))";
+                let mut line = vec!["EVAL".to_owned(), script.to_owned(), "1".to_owned(), name];
+                line.push(arguments[0].clone());
+                line.extend_from_slice(&arguments[2..]);
+                punctual_resp::encode_command(out, &line);
+            }
+        }
+        self.waiting.push_back(Sent { key, op, form, at });
     }
 
     fn flush(&mut self, end: EndId) {
@@ -188,21 +240,35 @@ impl Client {
         let Some(sent) = self.waiting.pop_front() else {
             verdict::stop(&format!("a reply without a command: {reply:.200?}"));
         };
+        if sent.form == Form::Before && !matches!(reply, Value::Error(_)) {
+            return;
+        }
         self.done += 1;
+        let reply = match (sent.form, reply) {
+            (Form::Transaction, Value::Array(replies)) if replies.len() == 1 => &replies[0],
+            (_, reply) => reply,
+        };
         if let Value::Error(text) = reply {
             self.refused += 1;
             let code = text.split(|byte| *byte == b' ').next().unwrap_or_default();
-            if !matches!(code, b"LOADING" | b"MISCONF") {
+            if !matches!(code, b"LOADING" | b"MISCONF" | b"EXECABORT") {
                 let text = String::from_utf8_lossy(text);
                 verdict::stop(&format!("{:?}: {text}", sent.op));
             }
+        }
+        if sent.form == Form::Before {
+            return;
         }
         let span = Span {
             sent: sent.at,
             done,
         };
-        let (node, key) = (self.node, &mut self.keys[sent.key]);
-        let agrees = world::with(|kernel| key.reply(&sent.op, reply, span, &kernel.nodes[node]));
+        let (node, number, key) = (self.node, self.number, &mut self.keys[sent.key]);
+        let agrees = world::with(|kernel| {
+            let trace = &kernel.trace;
+            trace.tell(|| format!("c{number}:k{} {:?} {reply:?} {span:?}", sent.key, sent.op));
+            key.reply(&sent.op, reply, span, &kernel.nodes[node])
+        });
         if let Err(states) = agrees {
             verdict::stop(&format!(
                 "client {} key {} {:?} sent at {} got {reply:?} at {done}, expected {states}",
@@ -231,7 +297,12 @@ impl Client {
                 done,
             };
             let (node, key) = (self.node, &mut self.keys[lost.key]);
-            world::with(|kernel| key.lost(&lost.op, span, &kernel.nodes[node]));
+            let number = self.number;
+            world::with(|kernel| {
+                let trace = &kernel.trace;
+                trace.tell(|| format!("c{number}:k{} {:?} lost {span:?}", lost.key, lost.op));
+                key.lost(&lost.op, span, &kernel.nodes[node]);
+            });
         }
     }
 }

@@ -3,6 +3,7 @@
 mod apart;
 mod baton;
 mod calls;
+mod chores;
 mod clients;
 mod kernel;
 mod model;
@@ -53,13 +54,12 @@ impl Sums {
         }
     }
 
-    fn print(&self, time: Duration, jobs: u64) {
-        // Each job uses one processor.
-        let seconds = time.as_secs_f64() * jobs as f64;
+    fn print(&self, time: Duration) {
+        let seconds = apart::processor_time().as_secs_f64();
         let simulated = self.simulated_ms as f64 / 1_000.0;
         println!(
-            "{} seeds, {} failed; {:.0} s; simulated {simulated:.0} s, {:.0} times real time; \
-             {} commands, {:.0} a second; {} kills",
+            "{} seeds, {} failed; {:.0} s, {seconds:.1} s of a processor; simulated {simulated:.0} s, \
+             {:.0} times the processor's time; {} commands, {:.0} a second of it; {} kills",
             self.seeds,
             self.failed,
             time.as_secs_f64(),
@@ -115,6 +115,6 @@ fn main() {
         }
         sums.add(&line);
     }
-    sums.print(began.elapsed(), jobs);
+    sums.print(began.elapsed());
     std::process::exit(i32::from(sums.failed > 0));
 }

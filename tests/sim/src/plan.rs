@@ -7,6 +7,10 @@ use crate::kernel::{MICRO, MILLI, Nanos, SECOND, Weather};
 /// The plan of a run.
 #[derive(Clone, Debug)]
 pub struct Plan {
+    /// Number of nodes. The first one is the primary of the others.
+    pub nodes: usize,
+    /// Whether replicas have an append-only file.
+    pub replicas_append: bool,
     /// Number of event loops of a server.
     pub loops: usize,
     pub append_sync: &'static str,
@@ -19,6 +23,10 @@ pub struct Plan {
     /// Whether a killed node also loses its power.
     pub cuts_power: bool,
     pub clock_jumps: bool,
+    /// Whether links between nodes go down.
+    pub partitions: bool,
+    /// Whether snapshots, rewrites and changes of settings happen.
+    pub chores: bool,
 }
 
 impl Plan {
@@ -38,21 +46,21 @@ impl Plan {
             failed_writes: fails * draws.below(2),
             failed_syncs: fails * draws.below(2),
         };
+        let files_fail = weather.failed_writes + weather.failed_syncs > 0;
         Self {
+            nodes: draws.one_of(&[1, 1, 2, 3]),
+            replicas_append: draws.chance(500_000),
             loops: draws.between(1, 4) as usize,
             append_sync: draws.one_of(&["always", "always", "everysec", "no"]),
-            clients: draws.between(1, 12) as usize,
-            habits: Habits {
-                keys: draws.between(1, 20) as usize,
-                pipeline: draws.one_of(&[1, 8, 40]),
-                pause: draws.one_of(&[MILLI, 10 * MILLI, 100 * MILLI]),
-                ttl_ms: draws.one_of(&[50, 1_000, 20_000]),
-            },
+            clients: draws.between(1, 8) as usize,
+            habits: Habits::draw(&mut draws, files_fail),
             weather,
-            storm: draws.between(2, 20) * SECOND,
+            storm: draws.between(2, 30) * SECOND,
             fault_every: draws.one_of(&[0, 200 * MILLI, SECOND, 5 * SECOND]),
             cuts_power: draws.chance(500_000),
             clock_jumps: draws.chance(400_000),
+            partitions: draws.chance(500_000),
+            chores: draws.chance(500_000),
         }
     }
 }

@@ -5,8 +5,10 @@ use std::collections::BinaryHeap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ahash::random_state::RandomSource;
+use punctual_resp::{Decoder, Value};
 use punctual_server::Server;
 
+use crate::chores::Chores;
 use crate::clients::{Client, PORT};
 use crate::kernel::draws::Draws;
 use crate::kernel::streams::EndId;
@@ -24,6 +26,7 @@ enum Task {
     Fault,
     Restart(NodeId),
     EndStorm,
+    EndPartition(NodeId, NodeId),
 }
 
 struct Driver {
@@ -36,6 +39,7 @@ struct Driver {
     heals: bool,
     /// Nodes that are killed and not yet started again.
     dead: Vec<NodeId>,
+    chores: Chores,
     kills: u64,
 }
 
@@ -58,22 +62,38 @@ pub fn warm_up() {
 
 fn start(node: NodeId, plan: &Plan) {
     let (loops, append_sync) = (plan.loops, plan.append_sync);
+    let appends = node == 1 || plan.replicas_append;
+    let appends = if appends { "yes" } else { "no" };
+    let primary = if node == 1 { String::new() } else { format!("10.0.0.1 {PORT}") };
     world::start(node, move || {
         let server = Server::builder()
             .threads(loops)
             .option("bind", &format!("10.0.0.{node}"))
             .option("port", &PORT.to_string())
             .option("dir", &format!("/sim/{node}"))
-            .option("appendonly", "yes")
+            .option("appendonly", appends)
+            .option("replicaof", if primary.is_empty() { "no one" } else { &primary })
+            .option("repl-timeout", "5")
+            .option("repl-ping-replica-period", "1")
+            .option("repl-diskless-sync-delay", "0")
+            .option("enable-debug-command", "yes")
             .option("appendfsync", append_sync)
             .option("protected-mode", "no")
             .option("seed", &(1_000 + node).to_string())
             .spawn();
         match server {
             Ok(server) => server.join(),
+            // As a supervisor would, the driver starts the node again after a failure of its disk.
+            Err(error) if is_disk_failure(&error.to_string()) => {
+                world::with(|kernel| kernel.failed_starts.push(node));
+            }
             Err(error) => verdict::stop(&format!("node {node} does not start: {error}")),
         }
     });
+}
+
+fn is_disk_failure(error: &str) -> bool {
+    error.contains("(os error 5)") || error.contains("(os error 28)")
 }
 
 /// Runs a seed. Ends the process.
@@ -83,7 +103,7 @@ pub fn run(seed: u64) -> ! {
     if std::env::var_os("SIM_PLAN").is_some() {
         eprintln!("{plan:?}");
     }
-    let mut kernel = Kernel::new(seed, 1, plan.weather.clone());
+    let mut kernel = Kernel::new(seed, plan.nodes, plan.weather.clone());
     kernel.trace.prints = std::env::var_os("SIM_TRACE").is_some();
     baton::begin(kernel);
     let mut driver = Driver {
@@ -93,6 +113,7 @@ pub fn run(seed: u64) -> ! {
         added: 0,
         heals: false,
         dead: Vec::new(),
+        chores: Chores::default(),
         kills: 0,
         plan,
     };
@@ -107,7 +128,9 @@ impl Driver {
     }
 
     fn run(&mut self) {
-        start(1, &self.plan);
+        for node in 1..=self.plan.nodes {
+            start(node, &self.plan);
+        }
         // The server listens before its clients come.
         for client in 0..self.clients.len() {
             self.add(100 * MILLI, Task::Act(client));
@@ -120,6 +143,10 @@ impl Driver {
 
     /// Waits for the next thing and handles it. Returns false at the end of the storm.
     fn step(&mut self, until: Nanos) -> bool {
+        for node in world::with(|kernel| std::mem::take(&mut kernel.failed_starts)) {
+            self.dead.push(node);
+            self.add(world::now() + SECOND, Task::Restart(node));
+        }
         let next = self.tasks.peek().map_or(until, |next| next.0.0.min(until));
         for end in world::next(next) {
             self.changed(end);
@@ -133,6 +160,9 @@ impl Driver {
                 Task::Fault => self.fault(),
                 Task::Restart(node) => self.restart(node),
                 Task::EndStorm => return false,
+                Task::EndPartition(from, to) => {
+                    world::with(|kernel| kernel.set_link(from, to, true));
+                }
             }
         }
         true
@@ -140,7 +170,7 @@ impl Driver {
 
     fn changed(&mut self, end: EndId) {
         let Some(client) = self.clients.iter().position(|client| client.owns(end)) else {
-            return;
+            return self.chores.changed(end);
         };
         if self.clients[client].changed() {
             let pause = self.draws.between(0, self.plan.habits.pause);
@@ -171,11 +201,11 @@ impl Driver {
 
     fn fault(&mut self) {
         self.add_fault();
-        let node = 1;
+        let node = self.draws.between(1, self.plan.nodes as u64) as NodeId;
         if self.dead.contains(&node) {
             return;
         }
-        match self.draws.below(5) {
+        match self.draws.below(8) {
             0 | 1 => self.kill(node),
             2 => {
                 let time = self.draws.between(MILLI, 3 * SECOND);
@@ -187,12 +217,25 @@ impl Driver {
                 let by = if self.draws.chance(300_000) { -by } else { by };
                 world::with(|kernel| kernel.jump_clock(node, by));
             }
+            4 | 5 if self.plan.partitions => self.partition(node),
+            6 | 7 if self.plan.chores => self.chores.begin(node, &mut self.draws),
             _ => {
                 let client = self.draws.index(self.clients.len());
                 if let Some(connection) = self.clients[client].connection() {
                     world::with(|kernel| kernel.cut(connection));
                 }
             }
+        }
+    }
+
+    fn partition(&mut self, node: NodeId) {
+        // Node 0 has the clients.
+        let other = self.draws.index(self.plan.nodes + 1);
+        let pause = self.draws.between(MILLI, 20 * SECOND);
+        let both = self.draws.chance(700_000);
+        for (from, to) in [(node, other), (other, node)].into_iter().take(1 + usize::from(both)) {
+            world::with(|kernel| kernel.set_link(from, to, false));
+            self.add(world::now() + pause, Task::EndPartition(from, to));
         }
     }
 
@@ -221,6 +264,7 @@ impl Driver {
     /// The time without faults: every client gets all its replies, and every key has its value.
     fn heal(&mut self) {
         world::with(|kernel| kernel.calm_down());
+        self.chores.end();
         self.tasks.retain(|task| task.0.2 != Task::Fault);
         self.heals = true;
         let until = world::now() + HEALING;
@@ -234,13 +278,61 @@ impl Driver {
             }
             let all = self.clients.iter().zip(&asked);
             if all.clone().all(|(client, asked)| *asked && client.is_idle()) {
-                return;
+                break;
             }
             if world::now() > until {
                 let stuck = all.filter(|(client, _)| !client.is_idle()).count();
                 verdict::stop(&format!("{stuck} clients have no replies after the faults"));
             }
         }
+        self.compare_nodes(until);
+    }
+
+    /// Waits until all nodes have the same data.
+    fn compare_nodes(&mut self, until: Nanos) {
+        loop {
+            let digests: Vec<Option<Value>> =
+                (1..=self.plan.nodes).map(|node| self.ask(node, &["DEBUG", "DIGEST"])).collect();
+            if digests.iter().all(|digest| digest.is_some() && *digest == digests[0]) {
+                return;
+            }
+            if world::now() > until {
+                verdict::stop(&format!("the nodes differ after the faults: {digests:?}"));
+            }
+            self.step(world::now() + 200 * MILLI);
+        }
+    }
+
+    /// Sends a command on a connection of its own, and waits for its reply.
+    fn ask(&mut self, node: NodeId, command: &[&str]) -> Option<Value> {
+        let end = world::connect(node, PORT);
+        let mut line = Vec::new();
+        punctual_resp::encode_command(&mut line, command);
+        let until = world::now() + 5 * SECOND;
+        let mut decoder = Decoder::new();
+        while world::now() < until {
+            for changed in world::next(until) {
+                if changed != end {
+                    self.changed(changed);
+                    continue;
+                }
+                let found = world::read(end);
+                if found.ended {
+                    return None;
+                }
+                if found.connected && !line.is_empty() {
+                    let sent = world::send(end, &line);
+                    line.drain(..sent);
+                }
+                decoder.feed(&found.bytes);
+                if let Ok(Some(reply)) = decoder.next_value() {
+                    world::close(end);
+                    return Some(reply);
+                }
+            }
+        }
+        world::close(end);
+        None
     }
 
     fn report(&self) -> ! {

@@ -1,6 +1,6 @@
 //! Files, and the calls that all descriptors share.
 
-use std::ffi::{c_char, c_int, c_long, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_void};
 
 use libc::{iovec, off_t, size_t, ssize_t, statx as Statx};
 
@@ -48,11 +48,16 @@ fn with_file<T>(
 }
 
 unsafe fn open_any(path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
+    if baton::current().is_some() && CStr::from_ptr(path).to_bytes().starts_with(b"/proc/") {
+        // Figures of the real process differ between runs.
+        return fail(libc::ENOENT);
+    }
     let Some(own) = own_path(path).filter(|_| baton::current().is_some()) else {
         let args = [libc::AT_FDCWD as usize, path as usize, flags as usize, mode as usize, 0, 0];
         return real::call(libc::SYS_openat, args) as c_int;
     };
     answer(baton::call(|kernel, me| {
+        kernel.trace.tell(|| format!("{me} open {own} {flags:o}"));
         let file = kernel.disks.open(own, flags)?;
         let node = kernel.threads[me].node;
         Ok(kernel.descriptors.add(node, Object::File(file)).0)
@@ -101,6 +106,7 @@ fn write_file(fd: c_int, bytes: &[u8]) -> ssize_t {
     let count = with_file(fd, |kernel, file| {
         let rate = kernel.weather.failed_writes;
         if kernel.draws.chance(rate) {
+            kernel.trace.tell(|| format!("write failed {} {}", file.path, bytes.len()));
             return Err(kernel.draws.one_of(&[libc::EIO, libc::ENOSPC]));
         }
         let mut len = bytes.len();
@@ -108,6 +114,8 @@ fn write_file(fd: c_int, bytes: &[u8]) -> ssize_t {
             len = kernel.draws.between(1, len as u64) as usize;
         }
         kernel.trace.bytes(&bytes[..len]);
+        let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace("\r\n", " ");
+        kernel.trace.tell(|| format!("write {} {len}/{} {}", file.path, bytes.len(), shown(bytes)));
         kernel.disks.write(file, &bytes[..len])
     });
     answer::<i64>(count.map(|count| count as i64)) as ssize_t
@@ -165,6 +173,7 @@ unsafe extern "C" fn ftruncate64(fd: c_int, length: off_t) -> c_int {
         return real::call(libc::SYS_ftruncate, args) as c_int;
     }
     answer(with_file(fd, |kernel, file| {
+        kernel.trace.tell(|| format!("truncate {} {length}", file.path));
         kernel.disks.truncate(file, length as usize);
         Ok(0)
     }))
@@ -186,11 +195,13 @@ unsafe extern "C" fn fdatasync(fd: c_int) -> c_int {
         Err(error) => return fail(error),
     };
     super::time::sleep(time);
-    answer(baton::call(|kernel, _| {
+    answer(baton::call(|kernel, me| {
         if kernel.draws.chance(kernel.weather.failed_syncs) {
-            kernel.disks.fail_sync(covered);
+            kernel.trace.tell(|| format!("{me} sync failed {covered:?}"));
+            kernel.disks.fail_sync(&covered);
             return Err(libc::EIO);
         }
+        kernel.trace.tell(|| format!("{me} synced {covered:?}"));
         kernel.disks.end_sync(covered);
         Ok(0)
     }))
@@ -243,7 +254,10 @@ unsafe extern "C" fn statx(
 unsafe extern "C" fn rename(from: *const c_char, to: *const c_char) -> c_int {
     match (own_path(from), own_path(to)) {
         (Some(from), Some(to)) if baton::current().is_some() => {
-            let done = baton::call(|kernel, _| kernel.disks.rename(from, to));
+            let done = baton::call(|kernel, _| {
+                kernel.trace.tell(|| format!("rename {from} {to}"));
+                kernel.disks.rename(from, to)
+            });
             answer(done.then_some(0).ok_or(libc::ENOENT))
         }
         _ => real::call(libc::SYS_rename, [from as usize, to as usize, 0, 0, 0, 0]) as c_int,
@@ -254,7 +268,10 @@ unsafe extern "C" fn rename(from: *const c_char, to: *const c_char) -> c_int {
 unsafe extern "C" fn unlink(path: *const c_char) -> c_int {
     match own_path(path) {
         Some(own) if baton::current().is_some() => {
-            let done = baton::call(|kernel, _| kernel.disks.remove(own));
+            let done = baton::call(|kernel, _| {
+                kernel.trace.tell(|| format!("remove {own}"));
+                kernel.disks.remove(own)
+            });
             answer(done.then_some(0).ok_or(libc::ENOENT))
         }
         _ => real::call(libc::SYS_unlink, [path as usize, 0, 0, 0, 0, 0]) as c_int,

@@ -106,10 +106,6 @@ impl Descriptors {
         &mut self.objects.get_mut(&id).expect("the object exists").watch
     }
 
-    pub fn watch(&self, id: ObjectId) -> Option<&Watch> {
-        self.objects.get(&id)?.watch.as_ref()
-    }
-
     /// Returns the objects of a node.
     pub fn of_node(&self, node: NodeId) -> Vec<ObjectId> {
         let own = self.objects.iter().filter(|(_, entry)| entry.node == node);

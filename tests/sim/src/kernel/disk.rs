@@ -25,8 +25,10 @@ struct Contents {
     durable: Vec<u8>,
     /// Changes since `durable`.
     changes: Vec<Change>,
-    /// Number of changes ever made durable.
+    /// Number of changes that are durable or lost.
     synced: u64,
+    /// Whether a sync has failed, so that the changes never become durable.
+    is_lost: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -206,6 +208,10 @@ impl Disks {
     pub fn truncate(&mut self, file: &OpenFile, length: usize) {
         if let Some(inode) = file.inode {
             let contents = &mut self.inodes[inode];
+            if std::mem::take(&mut contents.is_lost) {
+                contents.synced += contents.changes.len() as u64;
+                contents.changes.clear();
+            }
             let change = Change::Truncate(length);
             apply(&mut contents.now, &change);
             contents.changes.push(change);
@@ -232,7 +238,10 @@ impl Disks {
         match covered {
             Covered::File { inode, until } => {
                 let contents = &mut self.inodes[inode];
-                let count = until.saturating_sub(contents.synced) as usize;
+                let count = match contents.is_lost {
+                    true => 0,
+                    false => until.saturating_sub(contents.synced) as usize,
+                };
                 for change in contents.changes.drain(..count) {
                     apply(&mut contents.durable, &change);
                 }
@@ -256,14 +265,11 @@ impl Disks {
         }
     }
 
-    /// A sync has failed: as on Linux, the changes that it covered are visible, but no later sync
-    /// makes them durable.
-    pub fn fail_sync(&mut self, covered: Covered) {
-        if let Covered::File { inode, until } = covered {
-            let contents = &mut self.inodes[inode];
-            let count = until.saturating_sub(contents.synced) as usize;
-            contents.changes.drain(..count);
-            contents.synced += count as u64;
+    /// A sync has failed. As on Linux, later syncs may succeed without making the earlier changes
+    /// durable; here, they make nothing durable until the file is cut back and written again.
+    pub fn fail_sync(&mut self, covered: &Covered) {
+        if let Covered::File { inode, .. } = covered {
+            self.inodes[*inode].is_lost = true;
         }
     }
 
@@ -290,12 +296,6 @@ impl Disks {
             self.change(Naming::Folder(plain(path).to_owned()));
         }
         free
-    }
-
-    /// Returns the bytes of each file of a node, for messages.
-    pub fn files(&self, node: NodeId) -> Vec<(&str, usize)> {
-        let names = self.disks.get(&node).into_iter().flat_map(|disk| &disk.names.files);
-        names.map(|(path, inode)| (path.as_str(), self.inodes[*inode].now.len())).collect()
     }
 
     /// Loses what is not durable, in part.
@@ -325,6 +325,7 @@ impl Disks {
                 }
             }
             contents.synced += count as u64;
+            contents.is_lost = false;
             contents.now = contents.durable.clone();
         }
     }

@@ -79,6 +79,8 @@ pub struct Kernel {
     pub descriptors: Descriptors,
     pub network: Network,
     pub disks: Disks,
+    /// Nodes whose server could not start.
+    pub failed_starts: Vec<NodeId>,
     /// Number of calls and handovers.
     pub calls: u64,
     pub handovers: u64,
@@ -92,7 +94,7 @@ impl Kernel {
             now: 0,
             weather,
             trace: Trace::default(),
-            nodes: (0..=nodes).map(Node::new).collect(),
+            nodes: (0..=nodes).map(|_| Node::new()).collect(),
             threads: Vec::new(),
             runnable: Vec::new(),
             events: Events::default(),
@@ -100,6 +102,7 @@ impl Kernel {
             descriptors: Descriptors::default(),
             network: Network::default(),
             disks: Disks::default(),
+            failed_starts: Vec::new(),
             calls: 0,
             handovers: 0,
         }

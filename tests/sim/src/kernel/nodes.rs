@@ -13,7 +13,6 @@ const UPTIME: Nanos = 10_000 * SECOND;
 /// A simulated machine.
 #[derive(Debug)]
 pub struct Node {
-    pub id: NodeId,
     /// Changes of the wall clock against true time: time of the change, and the difference since.
     jumps: Vec<(Nanos, i64)>,
     /// Threads that can run once the node is no longer frozen. `None` unless it is frozen.
@@ -23,9 +22,8 @@ pub struct Node {
 }
 
 impl Node {
-    pub fn new(id: NodeId) -> Self {
+    pub fn new() -> Self {
         Self {
-            id,
             jumps: vec![(0, 0)],
             frozen: None,
             has_power: true,
