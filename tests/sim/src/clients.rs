@@ -174,7 +174,12 @@ impl Client {
             7 | 8 => Op::Incr,
             9 => Op::Del,
             10 => Op::Expire(ttl),
-            11 => Op::Persist,
+            11 if draws.chance(500_000) => Op::Persist,
+            11 => {
+                let node = self.node;
+                let now = world::with(|kernel| kernel.nodes[node].wall(kernel.now));
+                Op::ExpireAt(now / MILLI + ttl)
+            }
             _ => Op::Get,
         }
     }

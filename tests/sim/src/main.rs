@@ -16,6 +16,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use apart::Child;
+use kernel::Lie;
 
 /// Returns the number after an option.
 fn option(name: &str) -> Option<u64> {
@@ -50,7 +51,10 @@ impl Sums {
                 "kills" => &mut self.kills,
                 _ => continue,
             };
-            *sum += words.next().and_then(|figure| figure.parse().ok()).unwrap_or(0);
+            *sum += words
+                .next()
+                .and_then(|figure| figure.parse().ok())
+                .unwrap_or(0);
         }
     }
 
@@ -71,10 +75,35 @@ impl Sums {
     }
 }
 
+/// Maximum number of seeds in which a lie must be found.
+const SEEDS_PER_LIE: u64 = 300;
+
+/// Tests the checks: each lie of the simulated system must make a seed fail. Returns whether all
+/// lies are found.
+fn find_lies() -> bool {
+    let mut all = true;
+    for lie in Lie::ALL {
+        let results =
+            (1..=SEEDS_PER_LIE).map(|seed| (seed, Child::start(seed, 0, Some(lie)).result()));
+        let found = results
+            .into_iter()
+            .find(|(_, line)| !line.starts_with("passed"));
+        match found {
+            Some((seed, ref line)) => println!("{lie:?}: found by seed {seed}: {line:.150}"),
+            None => println!("{lie:?}: NOT FOUND in {SEEDS_PER_LIE} seeds"),
+        }
+        all &= found.is_some();
+    }
+    all
+}
+
 fn main() {
     apart::fix_addresses();
     calls::prepare();
     run::warm_up();
+    if std::env::args().any(|argument| argument == "--lies") {
+        std::process::exit(i32::from(!find_lies()));
+    }
     let one = option("--one");
     let first = one.or(option("--from")).unwrap_or_else(random_seed);
     let limit = option("--seconds").map(Duration::from_secs);
@@ -95,7 +124,7 @@ fn main() {
             && !late
             && let Some(seed) = seeds.next()
         {
-            running.push_back(Child::start(seed, running.len()));
+            running.push_back(Child::start(seed, running.len(), None));
         }
         let Some(child) = running.pop_front() else {
             break;
@@ -103,7 +132,7 @@ fn main() {
         let seed = child.seed;
         let mut line = child.result();
         if twice {
-            let again = Child::start(seed, 0).result();
+            let again = Child::start(seed, 0, None).result();
             if again != line {
                 line = format!("failed: two runs differ: {line} / {again}");
             }

@@ -19,6 +19,8 @@ pub enum Op {
     Incr,
     /// PEXPIRE.
     Expire(u64),
+    /// PEXPIREAT.
+    ExpireAt(u64),
     Persist,
 }
 
@@ -32,6 +34,7 @@ impl Op {
             Self::Del => format!("DEL {key}"),
             Self::Incr => format!("INCR {key}"),
             Self::Expire(ms) => format!("PEXPIRE {key} {ms}"),
+            Self::ExpireAt(ms) => format!("PEXPIREAT {key} {ms}"),
             Self::Persist => format!("PERSIST {key}"),
         };
         line.split(' ').map(str::to_owned).collect()
@@ -134,6 +137,11 @@ fn after(state: State, op: &Op, was_there: bool, span: Span, node: &Node) -> Sta
             deadline: deadline_in(*ms, span, node),
             since: span.sent,
         },
+        (Op::ExpireAt(ms), State::Holds { value, .. }) => State::Holds {
+            value,
+            deadline: Some((ms * MILLI, ms * MILLI)),
+            since: span.sent,
+        },
         (Op::Persist, State::Holds { value, since, .. }) => State::Holds {
             value,
             deadline: None,
@@ -167,7 +175,7 @@ fn step(state: State, op: &Op, reply: &Value, span: Span, node: &Node) -> Option
             let before = u64::try_from(*value).ok()?.checked_sub(1)?;
             (held == Some(before)).then_some(true)?
         }
-        (Op::Del | Op::Expire(_), Value::Int(count @ (0 | 1))) => *count == 1,
+        (Op::Del | Op::Expire(_) | Op::ExpireAt(_), Value::Int(count @ (0 | 1))) => *count == 1,
         (Op::Persist, Value::Int(1)) => had_deadline.then_some(true)?,
         (Op::Persist, Value::Int(0)) if held.is_some() && !had_deadline => true,
         (Op::Persist, Value::Int(0)) => false,

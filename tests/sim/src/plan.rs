@@ -45,6 +45,7 @@ impl Plan {
             sync_jitter: sync_time * draws.one_of(&[0, 1, 10]),
             failed_writes: fails * draws.below(2),
             failed_syncs: fails * draws.below(2),
+            lie: None,
         };
         let files_fail = weather.failed_writes + weather.failed_syncs > 0;
         Self {

@@ -12,7 +12,7 @@ use crate::chores::Chores;
 use crate::clients::{Client, PORT};
 use crate::kernel::draws::Draws;
 use crate::kernel::streams::EndId;
-use crate::kernel::{Kernel, MILLI, Nanos, NodeId, SECOND};
+use crate::kernel::{Kernel, Lie, MILLI, Nanos, NodeId, SECOND};
 use crate::plan::Plan;
 use crate::{baton, verdict, world};
 
@@ -57,14 +57,20 @@ pub fn warm_up() {
     let _ = ahash::random_state::set_random_source(States(AtomicUsize::new(1)));
     // The clock of durations measures the processor's counter against real time.
     let server = Server::builder().port(0).option("seed", "1").spawn();
-    server.expect("a server starts outside of the simulation").shutdown();
+    server
+        .expect("a server starts outside of the simulation")
+        .shutdown();
 }
 
 fn start(node: NodeId, plan: &Plan) {
     let (loops, append_sync) = (plan.loops, plan.append_sync);
     let appends = node == 1 || plan.replicas_append;
     let appends = if appends { "yes" } else { "no" };
-    let primary = if node == 1 { String::new() } else { format!("10.0.0.1 {PORT}") };
+    let primary = if node == 1 {
+        String::new()
+    } else {
+        format!("10.0.0.1 {PORT}")
+    };
     world::start(node, move || {
         let server = Server::builder()
             .threads(loops)
@@ -72,7 +78,14 @@ fn start(node: NodeId, plan: &Plan) {
             .option("port", &PORT.to_string())
             .option("dir", &format!("/sim/{node}"))
             .option("appendonly", appends)
-            .option("replicaof", if primary.is_empty() { "no one" } else { &primary })
+            .option(
+                "replicaof",
+                if primary.is_empty() {
+                    "no one"
+                } else {
+                    &primary
+                },
+            )
             .option("repl-timeout", "5")
             .option("repl-ping-replica-period", "1")
             .option("repl-diskless-sync-delay", "0")
@@ -97,9 +110,10 @@ fn is_disk_failure(error: &str) -> bool {
 }
 
 /// Runs a seed. Ends the process.
-pub fn run(seed: u64) -> ! {
+pub fn run(seed: u64, lie: Option<Lie>) -> ! {
     verdict::fail_on_panic();
-    let plan = Plan::draw(seed);
+    let mut plan = Plan::draw(seed);
+    plan.weather.lie = lie;
     if std::env::var_os("SIM_PLAN").is_some() {
         eprintln!("{plan:?}");
     }
@@ -108,7 +122,9 @@ pub fn run(seed: u64) -> ! {
     baton::begin(kernel);
     let mut driver = Driver {
         draws: Draws::new(seed ^ 0x64_7269_7665),
-        clients: (0..plan.clients).map(|number| Client::new(number, 1, &plan.habits)).collect(),
+        clients: (0..plan.clients)
+            .map(|number| Client::new(number, 1, &plan.habits))
+            .collect(),
         tasks: BinaryHeap::new(),
         added: 0,
         heals: false,
@@ -154,7 +170,9 @@ impl Driver {
         while let Some(Reverse((at, _, _))) = self.tasks.peek()
             && *at <= world::now()
         {
-            let Some(Reverse((_, _, task))) = self.tasks.pop() else { break };
+            let Some(Reverse((_, _, task))) = self.tasks.pop() else {
+                break;
+            };
             match task {
                 Task::Act(client) => self.act(client),
                 Task::Fault => self.fault(),
@@ -233,7 +251,10 @@ impl Driver {
         let other = self.draws.index(self.plan.nodes + 1);
         let pause = self.draws.between(MILLI, 20 * SECOND);
         let both = self.draws.chance(700_000);
-        for (from, to) in [(node, other), (other, node)].into_iter().take(1 + usize::from(both)) {
+        for (from, to) in [(node, other), (other, node)]
+            .into_iter()
+            .take(1 + usize::from(both))
+        {
             world::with(|kernel| kernel.set_link(from, to, false));
             self.add(world::now() + pause, Task::EndPartition(from, to));
         }
@@ -277,7 +298,10 @@ impl Driver {
                 }
             }
             let all = self.clients.iter().zip(&asked);
-            if all.clone().all(|(client, asked)| *asked && client.is_idle()) {
+            if all
+                .clone()
+                .all(|(client, asked)| *asked && client.is_idle())
+            {
                 break;
             }
             if world::now() > until {
@@ -291,9 +315,13 @@ impl Driver {
     /// Waits until all nodes have the same data.
     fn compare_nodes(&mut self, until: Nanos) {
         loop {
-            let digests: Vec<Option<Value>> =
-                (1..=self.plan.nodes).map(|node| self.ask(node, &["DEBUG", "DIGEST"])).collect();
-            if digests.iter().all(|digest| digest.is_some() && *digest == digests[0]) {
+            let digests: Vec<Option<Value>> = (1..=self.plan.nodes)
+                .map(|node| self.ask(node, &["DEBUG", "DIGEST"]))
+                .collect();
+            if digests
+                .iter()
+                .all(|digest| digest.is_some() && *digest == digests[0])
+            {
                 return;
             }
             if world::now() > until {

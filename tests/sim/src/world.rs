@@ -21,7 +21,11 @@ pub fn node_to_start() -> Option<NodeId> {
 pub fn start(node: NodeId, work: impl FnOnce() + Send + 'static) {
     NEXT_NODE.set(Some(node));
     let thread = std::thread::Builder::new().name(format!("node-{node}"));
-    drop(thread.spawn(work).expect("the system has room for a thread"));
+    drop(
+        thread
+            .spawn(work)
+            .expect("the system has room for a thread"),
+    );
 }
 
 /// Uses the simulated system.

@@ -8,9 +8,9 @@ use super::poll::write_count;
 use super::sockets::{gathered, receive, send_all};
 use super::{answer, fail, is_ours, own_path, real};
 use crate::baton;
-use crate::kernel::Kernel;
 use crate::kernel::descriptors::Object;
 use crate::kernel::disk::{Found, OpenFile};
+use crate::kernel::{Kernel, Lie};
 
 /// Kinds of objects that a descriptor is read and written through.
 enum Kind {
@@ -53,7 +53,14 @@ unsafe fn open_any(path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
         return fail(libc::ENOENT);
     }
     let Some(own) = own_path(path).filter(|_| baton::current().is_some()) else {
-        let args = [libc::AT_FDCWD as usize, path as usize, flags as usize, mode as usize, 0, 0];
+        let args = [
+            libc::AT_FDCWD as usize,
+            path as usize,
+            flags as usize,
+            mode as usize,
+            0,
+            0,
+        ];
         return real::call(libc::SYS_openat, args) as c_int;
     };
     answer(baton::call(|kernel, me| {
@@ -106,7 +113,9 @@ fn write_file(fd: c_int, bytes: &[u8]) -> ssize_t {
     let count = with_file(fd, |kernel, file| {
         let rate = kernel.weather.failed_writes;
         if kernel.draws.chance(rate) {
-            kernel.trace.tell(|| format!("write failed {} {}", file.path, bytes.len()));
+            kernel
+                .trace
+                .tell(|| format!("write failed {} {}", file.path, bytes.len()));
             return Err(kernel.draws.one_of(&[libc::EIO, libc::ENOSPC]));
         }
         let mut len = bytes.len();
@@ -115,7 +124,15 @@ fn write_file(fd: c_int, bytes: &[u8]) -> ssize_t {
         }
         kernel.trace.bytes(&bytes[..len]);
         let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace("\r\n", " ");
-        kernel.trace.tell(|| format!("write {} {len}/{} {}", file.path, bytes.len(), shown(bytes)));
+        kernel
+            .trace
+            .tell(|| format!("write {} {len}/{} {}", file.path, bytes.len(), shown(bytes)));
+        if kernel.weather.lie == Some(Lie::File) && kernel.draws.chance(2_000) {
+            let lost = kernel.draws.index(len.max(1));
+            let mut bytes = bytes[..len].to_vec();
+            bytes[lost..].fill(b'0');
+            return kernel.disks.write(file, &bytes);
+        }
         kernel.disks.write(file, &bytes[..len])
     });
     answer::<i64>(count.map(|count| count as i64)) as ssize_t
@@ -173,7 +190,9 @@ unsafe extern "C" fn ftruncate64(fd: c_int, length: off_t) -> c_int {
         return real::call(libc::SYS_ftruncate, args) as c_int;
     }
     answer(with_file(fd, |kernel, file| {
-        kernel.trace.tell(|| format!("truncate {} {length}", file.path));
+        kernel
+            .trace
+            .tell(|| format!("truncate {} {length}", file.path));
         kernel.disks.truncate(file, length as usize);
         Ok(0)
     }))
@@ -197,12 +216,16 @@ unsafe extern "C" fn fdatasync(fd: c_int) -> c_int {
     super::time::sleep(time);
     answer(baton::call(|kernel, me| {
         if kernel.draws.chance(kernel.weather.failed_syncs) {
-            kernel.trace.tell(|| format!("{me} sync failed {covered:?}"));
+            kernel
+                .trace
+                .tell(|| format!("{me} sync failed {covered:?}"));
             kernel.disks.fail_sync(&covered);
             return Err(libc::EIO);
         }
         kernel.trace.tell(|| format!("{me} synced {covered:?}"));
-        kernel.disks.end_sync(covered);
+        if kernel.weather.lie != Some(Lie::Sync) {
+            kernel.disks.end_sync(covered);
+        }
         Ok(0)
     }))
 }
@@ -225,7 +248,14 @@ unsafe extern "C" fn statx(
 ) -> c_int {
     let own = own_path(path).filter(|_| baton::current().is_some());
     if own.is_none() && !is_ours(folder) {
-        let args = [folder as usize, path as usize, flags as usize, mask as usize, to as usize, 0];
+        let args = [
+            folder as usize,
+            path as usize,
+            flags as usize,
+            mask as usize,
+            to as usize,
+            0,
+        ];
         return real::call(libc::SYS_statx, args) as c_int;
     }
     let found = match own {

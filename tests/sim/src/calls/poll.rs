@@ -53,11 +53,21 @@ unsafe extern "C" fn timerfd_settime(
     old: *mut itimerspec,
 ) -> c_int {
     if !is_ours(fd) {
-        let args = [fd as usize, flags as usize, new as usize, old as usize, 0, 0];
+        let args = [
+            fd as usize,
+            flags as usize,
+            new as usize,
+            old as usize,
+            0,
+            0,
+        ];
         return real::call(libc::SYS_timerfd_settime, args) as c_int;
     }
     let at = nanos(&(*new).it_value);
-    debug_assert!(flags & libc::TFD_TIMER_ABSTIME != 0, "the server sets absolute times");
+    debug_assert!(
+        flags & libc::TFD_TIMER_ABSTIME != 0,
+        "the server sets absolute times"
+    );
     baton::call(|kernel, _| {
         if let Some(object) = kernel.descriptors.find(fd) {
             kernel.set_timer(object, (at != 0).then_some(at));
@@ -74,7 +84,14 @@ unsafe extern "C" fn epoll_ctl(
     event: *mut epoll_event,
 ) -> c_int {
     if !is_ours(epoll) {
-        let args = [epoll as usize, operation as usize, fd as usize, event as usize, 0, 0];
+        let args = [
+            epoll as usize,
+            operation as usize,
+            fd as usize,
+            event as usize,
+            0,
+            0,
+        ];
         return real::call(libc::SYS_epoll_ctl, args) as c_int;
     }
     let event = (!event.is_null()).then(|| *event);
@@ -100,7 +117,14 @@ unsafe extern "C" fn epoll_wait(
     timeout: c_int,
 ) -> c_int {
     if !is_ours(fd) {
-        let args = [fd as usize, events as usize, max as usize, timeout as usize, 0, 8];
+        let args = [
+            fd as usize,
+            events as usize,
+            max as usize,
+            timeout as usize,
+            0,
+            8,
+        ];
         return real::call(libc::SYS_epoll_pwait, args) as c_int;
     }
     let Some(epoll) = baton::call(|kernel, _| kernel.descriptors.find(fd)) else {

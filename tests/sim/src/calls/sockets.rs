@@ -112,7 +112,14 @@ unsafe extern "C" fn accept4(
     flags: c_int,
 ) -> c_int {
     if !is_ours(fd) {
-        let args = [fd as usize, address as usize, len as usize, flags as usize, 0, 0];
+        let args = [
+            fd as usize,
+            address as usize,
+            len as usize,
+            flags as usize,
+            0,
+            0,
+        ];
         return real::call(libc::SYS_accept4, args) as c_int;
     }
     let accepted = baton::call(|kernel, me| {
@@ -254,13 +261,21 @@ unsafe extern "C" fn getsockopt(
     len: *mut socklen_t,
 ) -> c_int {
     if !is_ours(fd) {
-        let args = [fd as usize, level as usize, name as usize, value as usize, len as usize, 0];
+        let args = [
+            fd as usize,
+            level as usize,
+            name as usize,
+            value as usize,
+            len as usize,
+            0,
+        ];
         return real::call(libc::SYS_getsockopt, args) as c_int;
     }
     let found = match (level, name) {
         (libc::SOL_SOCKET, libc::SO_ERROR) => baton::call(|kernel, _| {
             let end = stream(kernel, fd).ok();
-            end.and_then(|end| kernel.end(end).error.take()).unwrap_or(0)
+            end.and_then(|end| kernel.end(end).error.take())
+                .unwrap_or(0)
         }),
         (libc::SOL_SOCKET, libc::SO_TYPE) => libc::SOCK_STREAM,
         (libc::SOL_SOCKET, libc::SO_DOMAIN) => libc::AF_INET,

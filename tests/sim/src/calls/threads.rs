@@ -141,12 +141,7 @@ unsafe extern "C" fn syscall(
     }
 }
 
-unsafe fn futex(
-    address: usize,
-    operation: c_int,
-    value: usize,
-    time: *const timespec,
-) -> c_long {
+unsafe fn futex(address: usize, operation: c_int, value: usize, time: *const timespec) -> c_long {
     let is_wall = operation & libc::FUTEX_CLOCK_REALTIME != 0;
     let operation = operation & !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME);
     match operation {

@@ -78,7 +78,14 @@ unsafe extern "C" fn clock_nanosleep(
     left: *mut timespec,
 ) -> c_int {
     if baton::current().is_none() {
-        let args = [clock as usize, flags as usize, time as usize, left as usize, 0, 0];
+        let args = [
+            clock as usize,
+            flags as usize,
+            time as usize,
+            left as usize,
+            0,
+            0,
+        ];
         // This function returns the error number itself.
         return -real::system(libc::SYS_clock_nanosleep, args) as c_int;
     }

@@ -60,7 +60,36 @@ pub struct Weather {
     /// Rates of failed writes and syncs.
     pub failed_writes: u64,
     pub failed_syncs: u64,
+    pub lie: Option<Lie>,
 }
+
+/// A lie of the simulated system, which the checks must find: a test of the checks themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lie {
+    /// Syncs make nothing durable.
+    Sync,
+    /// Wall clocks go 2 % too slowly.
+    SlowClock,
+    /// Wall clocks go 2 % too fast.
+    FastClock,
+    /// Some bytes of a write to a file are changed.
+    File,
+    /// Some bytes of a connection are lost.
+    Stream,
+}
+
+impl Lie {
+    pub const ALL: [Self; 5] = [
+        Self::Sync,
+        Self::SlowClock,
+        Self::FastClock,
+        Self::File,
+        Self::Stream,
+    ];
+}
+
+/// Error of a wrong clock, in thousandths.
+const LIE_RATE: i64 = 20;
 
 /// State of the simulated system.
 pub struct Kernel {
@@ -128,9 +157,17 @@ impl Kernel {
     /// Reads a clock of a node: its wall clock in Unix time, or its stopwatch.
     pub fn read_clock(&mut self, node: NodeId, wall: bool) -> Nanos {
         self.now += READING_TIME;
+        let rate = match (node, self.weather.lie) {
+            (1.., Some(Lie::SlowClock)) => -LIE_RATE,
+            (1.., Some(Lie::FastClock)) => LIE_RATE,
+            _ => 0,
+        };
         let node = &self.nodes[node];
         match wall {
-            true => node.wall(self.now),
+            true => node.wall(
+                self.now
+                    .saturating_add_signed(self.now as i64 / 1_000 * rate),
+            ),
             false => node.stopwatch(self.now),
         }
     }

@@ -27,9 +27,15 @@ pub struct Address {
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LinkEvent {
     /// A request to connect.
-    Request { connection: ConnectionId, to: Address },
+    Request {
+        connection: ConnectionId,
+        to: Address,
+    },
     /// The answer: whether the request is accepted.
-    Answer { connection: ConnectionId, accepted: bool },
+    Answer {
+        connection: ConnectionId,
+        accepted: bool,
+    },
     /// The next segment of a stream.
     Segment(EndId),
     /// The end's peer has read, so that the end has room to write.
@@ -144,7 +150,8 @@ impl Kernel {
 
     /// Takes the link from a node to another one down or up.
     pub fn set_link(&mut self, from: NodeId, to: NodeId, up: bool) {
-        self.trace.note("link", [from as u64, to as u64, u64::from(up)]);
+        self.trace
+            .note("link", [from as u64, to as u64, u64::from(up)]);
         if !up {
             self.network.down.insert((from, to));
             return;

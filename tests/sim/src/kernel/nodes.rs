@@ -46,7 +46,8 @@ impl Node {
 
     /// Returns the true time at which the wall clock shows `wall`, unless it jumps.
     pub fn true_time(&self, wall: Nanos) -> Nanos {
-        wall.saturating_add_signed(-self.offset()).saturating_sub(START)
+        wall.saturating_add_signed(-self.offset())
+            .saturating_sub(START)
     }
 
     /// Returns the lowest and the highest reading of the wall clock between two true times.
@@ -56,7 +57,11 @@ impl Node {
         let first = before.map_or(0, |jump| jump.1);
         let (mut low, mut high) = (at(from, first), at(from, first));
         let mut offset = first;
-        for (when, next) in self.jumps.iter().filter(|jump| jump.0 > from && jump.0 <= to) {
+        for (when, next) in self
+            .jumps
+            .iter()
+            .filter(|jump| jump.0 > from && jump.0 <= to)
+        {
             high = high.max(at(*when, offset));
             low = low.min(at(*when, *next));
             high = high.max(at(*when, *next));
@@ -82,7 +87,9 @@ impl Kernel {
         }
         self.trace.note("freeze", [node as u64, self.now, time]);
         let threads = &self.threads;
-        let stopped = self.runnable.extract_if(.., |tid| threads[*tid].node == node);
+        let stopped = self
+            .runnable
+            .extract_if(.., |tid| threads[*tid].node == node);
         let stopped = stopped.collect();
         self.nodes[node].frozen = Some(stopped);
         self.events.add(self.now + time, Event::Thaw(node));
@@ -98,7 +105,8 @@ impl Kernel {
     /// threads themselves stay blocked until the process ends. With `power` the node has no power
     /// from now on, and its disk loses what is not durable.
     pub fn kill(&mut self, node: NodeId, power: bool) {
-        self.trace.note("kill", [node as u64, self.now, u64::from(power)]);
+        self.trace
+            .note("kill", [node as u64, self.now, u64::from(power)]);
         self.nodes[node].has_power = !power;
         if power {
             self.cut_power(node);
@@ -110,7 +118,8 @@ impl Kernel {
             }
         }
         let threads = &self.threads;
-        self.runnable.retain(|tid| threads[*tid].state != State::Killed);
+        self.runnable
+            .retain(|tid| threads[*tid].state != State::Killed);
         for waiting in self.futexes.values_mut() {
             waiting.retain(|tid| threads[*tid].state != State::Killed);
         }

@@ -10,7 +10,7 @@ use super::descriptors::ObjectId;
 use super::events::Event;
 use super::network::{Address, ConnectionId, LinkEvent};
 use super::poll::{ERR, HUP, IN, OUT, RDHUP};
-use super::{Kernel, Nanos, NodeId};
+use super::{Kernel, Lie, Nanos, NodeId};
 
 /// Maximum number of bytes that are sent and not yet read.
 const WINDOW: usize = 64 << 10;
@@ -143,7 +143,8 @@ impl Kernel {
             return Err(libc::EAGAIN);
         }
         self.trace.bytes(&bytes[..len]);
-        let segment = Segment::Bytes(bytes[..len].to_vec());
+        let lies = self.weather.lie == Some(Lie::Stream) && self.draws.chance(500);
+        let segment = Segment::Bytes(bytes[usize::from(lies)..len].to_vec());
         self.dispatch(id.peer(), segment);
         Ok(len)
     }
@@ -284,7 +285,8 @@ impl Kernel {
                     left -= kept as u64;
                 }
             }
-            end.coming.retain(|(_, segment)| matches!(segment, Segment::Bytes(_)));
+            end.coming
+                .retain(|(_, segment)| matches!(segment, Segment::Bytes(_)));
             if !end.closed {
                 self.dispatch(id, Segment::Reset);
             }

@@ -150,7 +150,9 @@ impl Kernel {
     /// Returns the thread with this number of the C library.
     pub fn find_thread(&self, handle: u64) -> Option<Tid> {
         // The C library reuses the numbers of ended threads.
-        self.threads.iter().rposition(|thread| thread.handle == handle)
+        self.threads
+            .iter()
+            .rposition(|thread| thread.handle == handle)
     }
 
     pub fn has_ended(&self, tid: Tid) -> bool {

@@ -37,7 +37,9 @@ impl Trace {
     /// Adds the bytes of a transfer.
     pub fn bytes(&mut self, bytes: &[u8]) {
         let (words, rest) = bytes.as_chunks::<8>();
-        words.iter().for_each(|word| self.mix(u64::from_le_bytes(*word)));
+        words
+            .iter()
+            .for_each(|word| self.mix(u64::from_le_bytes(*word)));
         rest.iter().for_each(|byte| self.mix(u64::from(*byte)));
     }
 }
