@@ -2,12 +2,11 @@
 
 use std::collections::VecDeque;
 
-use punctual_resp::{Decoder, Value};
+use punctual_resp::Value;
 
 use crate::kernel::draws::Draws;
-use crate::kernel::network::ConnectionId;
-use crate::kernel::streams::EndId;
 use crate::kernel::{MILLI, Nanos, NodeId};
+use crate::link::{Link, Prepared, is_refused};
 use crate::model::{Key, Op, Span};
 use crate::{verdict, world};
 
@@ -66,17 +65,10 @@ struct Sent {
 /// A client with one connection at a time.
 pub struct Client {
     number: usize,
-    pub node: NodeId,
-    end: Option<EndId>,
-    ready: bool,
-    /// The lost connection, on which commands may still run.
-    old: Option<EndId>,
+    pub link: Link,
     /// Commands of the lost connection that have no reply.
     unknown: VecDeque<Sent>,
     waiting: VecDeque<Sent>,
-    /// Bytes that the connection has not taken.
-    unsent: Vec<u8>,
-    decoder: Decoder,
     keys: Vec<Key>,
     next_value: u64,
     /// Number of commands with a reply.
@@ -89,29 +81,14 @@ impl Client {
     pub fn new(number: usize, node: NodeId, habits: &Habits) -> Self {
         Self {
             number,
-            node,
-            end: None,
-            ready: false,
-            old: None,
+            link: Link::new(node),
             unknown: VecDeque::new(),
             waiting: VecDeque::new(),
-            unsent: Vec::new(),
-            decoder: Decoder::new(),
             keys: vec![Key::absent(habits.files_fail); habits.keys],
             next_value: 1,
             done: 0,
             refused: 0,
         }
-    }
-
-    /// Returns whether this is the client's connection.
-    pub fn owns(&self, end: EndId) -> bool {
-        self.end == Some(end)
-    }
-
-    /// Returns the number of the client's connection.
-    pub fn connection(&self) -> Option<ConnectionId> {
-        self.end.map(|end| end.connection)
     }
 
     fn key_name(&self, key: usize) -> String {
@@ -121,19 +98,15 @@ impl Client {
     /// Does the next thing. Returns the time after which to call this again; `None` if replies
     /// are missing.
     pub fn act(&mut self, draws: &mut Draws, habits: &Habits) -> Option<Nanos> {
-        if let Some(old) = self.old {
-            if !world::is_gone(old) {
-                return Some(5 * MILLI);
-            }
-            self.old = None;
+        let prepared = self.link.prepare();
+        if let Prepared::Ready { settled: true } | Prepared::Connecting { settled: true } = prepared
+        {
             self.settle_unknown();
         }
-        let Some(end) = self.end else {
-            self.end = Some(world::connect(self.node, PORT));
-            return None;
-        };
-        if !self.ready || !self.waiting.is_empty() {
-            return None;
+        match prepared {
+            Prepared::Later(pause) => return Some(pause),
+            Prepared::Ready { .. } if self.waiting.is_empty() => {}
+            _ => return None,
         }
         let count = draws.between(1, habits.pipeline);
         for _ in 0..count {
@@ -142,25 +115,25 @@ impl Client {
             let form = draws.one_of(&habits.forms);
             self.push(key, op, form);
         }
-        self.flush(end);
+        self.link.flush();
         None
     }
 
     /// Sends GET for every key. Returns false if the client cannot send now.
     pub fn ask_all(&mut self) -> bool {
-        let Some(end) = self.end.filter(|_| self.ready && self.waiting.is_empty()) else {
+        if !self.link.ready || !self.waiting.is_empty() {
             return false;
-        };
+        }
         for key in 0..self.keys.len() {
             self.push(key, Op::Get, Form::Plain);
         }
-        self.flush(end);
+        self.link.flush();
         true
     }
 
     /// Returns whether no command is without a reply.
     pub fn is_idle(&self) -> bool {
-        self.ready && self.waiting.is_empty() && self.unknown.is_empty()
+        self.link.ready && self.waiting.is_empty() && self.unknown.is_empty()
     }
 
     fn draw(&mut self, draws: &mut Draws, habits: &Habits) -> Op {
@@ -176,7 +149,7 @@ impl Client {
             10 => Op::Expire(ttl),
             11 if draws.chance(500_000) => Op::Persist,
             11 => {
-                let node = self.node;
+                let node = self.link.node;
                 let now = world::with(|kernel| kernel.nodes[node].wall(kernel.now));
                 Op::ExpireAt(now / MILLI + ttl)
             }
@@ -187,7 +160,7 @@ impl Client {
     fn push(&mut self, key: usize, op: Op, form: Form) {
         let name = self.key_name(key);
         let arguments = op.arguments(&name);
-        let out = &mut self.unsent;
+        let out = &mut self.link.unsent;
         let at = world::now();
         match form {
             Form::Plain | Form::Before => punctual_resp::encode_command(out, &arguments),
@@ -211,41 +184,26 @@ impl Client {
         self.waiting.push_back(Sent { key, op, form, at });
     }
 
-    fn flush(&mut self, end: EndId) {
-        if !self.unsent.is_empty() {
-            let taken = world::send(end, &self.unsent);
-            self.unsent.drain(..taken);
-        }
-    }
-
     /// Handles a change of the client's connection. Returns true if the client can act again.
     pub fn changed(&mut self) -> bool {
-        let Some(end) = self.end else { return false };
-        let found = world::read(end);
-        self.ready |= found.connected;
-        self.decoder.feed(&found.bytes);
+        let arrived = self.link.read();
         let done = world::now();
-        let before = self.waiting.len();
-        loop {
-            match self.decoder.next_value() {
-                Ok(Some(reply)) => self.take(&reply, done),
-                Ok(None) => break,
-                Err(error) => verdict::stop(&format!("a reply cannot be read: {error}")),
-            }
+        for reply in &arrived.replies {
+            self.take(reply, done);
         }
-        if found.ended {
+        if arrived.lost {
             self.lose();
-            return true;
         }
-        self.flush(end);
-        self.ready && self.waiting.is_empty() && (before > 0 || found.connected)
+        let idle = self.waiting.is_empty() && !arrived.replies.is_empty();
+        arrived.lost || arrived.connected || idle
     }
 
     fn take(&mut self, reply: &Value, done: Nanos) {
         let Some(sent) = self.waiting.pop_front() else {
             verdict::stop(&format!("a reply without a command: {reply:.200?}"));
         };
-        if sent.form == Form::Before && !matches!(reply, Value::Error(_)) {
+        self.refused += u64::from(is_refused(reply, &sent.op));
+        if sent.form == Form::Before {
             return;
         }
         self.done += 1;
@@ -253,22 +211,11 @@ impl Client {
             (Form::Transaction, Value::Array(replies)) if replies.len() == 1 => &replies[0],
             (_, reply) => reply,
         };
-        if let Value::Error(text) = reply {
-            self.refused += 1;
-            let code = text.split(|byte| *byte == b' ').next().unwrap_or_default();
-            if !matches!(code, b"LOADING" | b"MISCONF" | b"EXECABORT") {
-                let text = String::from_utf8_lossy(text);
-                verdict::stop(&format!("{:?}: {text}", sent.op));
-            }
-        }
-        if sent.form == Form::Before {
-            return;
-        }
         let span = Span {
             sent: sent.at,
             done,
         };
-        let (node, number, key) = (self.node, self.number, &mut self.keys[sent.key]);
+        let (node, number, key) = (self.link.node, self.number, &mut self.keys[sent.key]);
         let agrees = world::with(|kernel| {
             let trace = &kernel.trace;
             trace.tell(|| format!("c{number}:k{} {:?} {reply:?} {span:?}", sent.key, sent.op));
@@ -284,12 +231,7 @@ impl Client {
 
     /// Gives up the connection.
     pub fn lose(&mut self) {
-        let Some(end) = self.end.take() else { return };
-        world::close(end);
-        self.old = Some(end);
-        self.ready = false;
-        self.unsent.clear();
-        self.decoder = Decoder::new();
+        self.link.lose();
         self.unknown.append(&mut self.waiting);
     }
 
@@ -301,7 +243,7 @@ impl Client {
                 sent: lost.at,
                 done,
             };
-            let (node, key) = (self.node, &mut self.keys[lost.key]);
+            let (node, key) = (self.link.node, &mut self.keys[lost.key]);
             let number = self.number;
             world::with(|kernel| {
                 let trace = &kernel.trace;

@@ -6,10 +6,12 @@ mod calls;
 mod chores;
 mod clients;
 mod kernel;
+mod link;
 mod model;
 mod plan;
 mod run;
 mod verdict;
+mod workers;
 mod world;
 
 use std::collections::VecDeque;

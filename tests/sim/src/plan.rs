@@ -3,6 +3,7 @@
 use crate::clients::Habits;
 use crate::kernel::draws::Draws;
 use crate::kernel::{MICRO, MILLI, Nanos, SECOND, Weather};
+use crate::workers::Role;
 
 /// The plan of a run.
 #[derive(Clone, Debug)]
@@ -16,6 +17,8 @@ pub struct Plan {
     pub append_sync: &'static str,
     pub clients: usize,
     pub habits: Habits,
+    /// Clients whose commands must happen once.
+    pub workers: Vec<Role>,
     pub weather: Weather,
     /// Time with faults, and mean time between two faults; 0 without faults.
     pub storm: Nanos,
@@ -55,6 +58,10 @@ impl Plan {
             append_sync: draws.one_of(&["always", "always", "everysec", "no"]),
             clients: draws.between(1, 8) as usize,
             habits: Habits::draw(&mut draws, files_fail),
+            workers: match draws.below(3) {
+                0 => Vec::new(),
+                copies => Role::ALL.repeat(copies as usize),
+            },
             weather,
             storm: draws.between(2, 30) * SECOND,
             fault_every: draws.one_of(&[0, 200 * MILLI, SECOND, 5 * SECOND]),

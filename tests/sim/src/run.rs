@@ -13,7 +13,9 @@ use crate::clients::{Client, PORT};
 use crate::kernel::draws::Draws;
 use crate::kernel::streams::EndId;
 use crate::kernel::{Kernel, Lie, MILLI, Nanos, NodeId, SECOND};
+use crate::link::Link;
 use crate::plan::Plan;
+use crate::workers::{Ledger, Worker};
 use crate::{baton, verdict, world};
 
 /// Time within which everything must heal after the last fault.
@@ -23,6 +25,7 @@ const HEALING: Nanos = 60 * SECOND;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Task {
     Act(usize),
+    Work(usize),
     Fault,
     Restart(NodeId),
     EndStorm,
@@ -33,6 +36,8 @@ struct Driver {
     plan: Plan,
     draws: Draws,
     clients: Vec<Client>,
+    workers: Vec<Worker>,
+    ledger: Ledger,
     tasks: BinaryHeap<Reverse<(Nanos, u64, Task)>>,
     added: u64,
     /// Whether the time without faults has begun, in which clients send no new commands.
@@ -125,6 +130,12 @@ pub fn run(seed: u64, lie: Option<Lie>) -> ! {
         clients: (0..plan.clients)
             .map(|number| Client::new(number, 1, &plan.habits))
             .collect(),
+        workers: plan
+            .workers
+            .iter()
+            .map(|role| Worker::new(*role, 1))
+            .collect(),
+        ledger: Ledger::new(1),
         tasks: BinaryHeap::new(),
         added: 0,
         heals: false,
@@ -151,6 +162,9 @@ impl Driver {
         for client in 0..self.clients.len() {
             self.add(100 * MILLI, Task::Act(client));
         }
+        for worker in 0..self.workers.len() {
+            self.add(100 * MILLI, Task::Work(worker));
+        }
         self.add_fault();
         self.add(self.plan.storm, Task::EndStorm);
         while self.step(Nanos::MAX) {}
@@ -175,6 +189,7 @@ impl Driver {
             };
             match task {
                 Task::Act(client) => self.act(client),
+                Task::Work(worker) => self.work(worker),
                 Task::Fault => self.fault(),
                 Task::Restart(node) => self.restart(node),
                 Task::EndStorm => return false,
@@ -187,17 +202,33 @@ impl Driver {
     }
 
     fn changed(&mut self, end: EndId) {
-        let Some(client) = self.clients.iter().position(|client| client.owns(end)) else {
-            return self.chores.changed(end);
+        let most = if self.heals { MILLI } else { self.plan.habits.pause };
+        let pause = self.draws.between(0, most);
+        if let Some(client) = self.clients.iter().position(|client| client.link.owns(end)) {
+            if self.clients[client].changed() {
+                self.add(world::now() + pause, Task::Act(client));
+            }
+        } else if let Some(worker) = self.workers.iter().position(|worker| worker.link.owns(end)) {
+            if self.workers[worker].changed(&mut self.ledger, &mut self.draws) {
+                self.add(world::now() + pause, Task::Work(worker));
+            }
+        } else {
+            self.chores.changed(end);
+        }
+    }
+
+    fn work(&mut self, worker: usize) {
+        let later = match self.dead.contains(&self.workers[worker].link.node) {
+            true => Some(50 * MILLI),
+            false => self.workers[worker].act(&mut self.ledger, &mut self.draws),
         };
-        if self.clients[client].changed() {
-            let pause = self.draws.between(0, self.plan.habits.pause);
-            self.add(world::now() + pause, Task::Act(client));
+        if let Some(later) = later {
+            self.add(world::now() + later, Task::Work(worker));
         }
     }
 
     fn act(&mut self, client: usize) {
-        if self.dead.contains(&self.clients[client].node) {
+        if self.dead.contains(&self.clients[client].link.node) {
             // Its connection attempt would fail, so the client waits for the restart.
             self.add(world::now() + 50 * MILLI, Task::Act(client));
             return;
@@ -238,8 +269,11 @@ impl Driver {
             4 | 5 if self.plan.partitions => self.partition(node),
             6 | 7 if self.plan.chores => self.chores.begin(node, &mut self.draws),
             _ => {
-                let client = self.draws.index(self.clients.len());
-                if let Some(connection) = self.clients[client].connection() {
+                let links = self.clients.iter().map(|client| &client.link);
+                let links = links.chain(self.workers.iter().map(|worker| &worker.link));
+                let links: Vec<_> = links.filter_map(Link::connection).collect();
+                if !links.is_empty() {
+                    let connection = links[self.draws.index(links.len())];
                     world::with(|kernel| kernel.cut(connection));
                 }
             }
@@ -267,9 +301,15 @@ impl Driver {
         world::with(|kernel| kernel.kill(node, power));
         self.dead.push(node);
         for client in 0..self.clients.len() {
-            if self.clients[client].node == node {
+            if self.clients[client].link.node == node {
                 self.clients[client].lose();
                 self.add(world::now() + MILLI, Task::Act(client));
+            }
+        }
+        for worker in 0..self.workers.len() {
+            if self.workers[worker].link.node == node {
+                self.workers[worker].lose();
+                self.add(world::now() + MILLI, Task::Work(worker));
             }
         }
         let pause = self.draws.between(MILLI, 2 * SECOND);
@@ -288,6 +328,10 @@ impl Driver {
         self.chores.end();
         self.tasks.retain(|task| task.0.2 != Task::Fault);
         self.heals = true;
+        self.ledger.drains = true;
+        for node in 1..=self.plan.nodes {
+            world::with(|kernel| kernel.catch_up(node));
+        }
         let until = world::now() + HEALING;
         let mut asked = vec![false; self.clients.len()];
         loop {
@@ -297,16 +341,18 @@ impl Driver {
                     *asked = client.ask_all();
                 }
             }
-            let all = self.clients.iter().zip(&asked);
-            if all
-                .clone()
-                .all(|(client, asked)| *asked && client.is_idle())
-            {
+            let missing = self.ledger.missing().filter(|_| !self.workers.is_empty());
+            let waiting = self.clients.iter().zip(&asked);
+            let waiting = waiting
+                .filter(|(client, asked)| !**asked || !client.is_idle())
+                .count();
+            if missing.is_none() && waiting == 0 {
                 break;
             }
             if world::now() > until {
-                let stuck = all.filter(|(client, _)| !client.is_idle()).count();
-                verdict::stop(&format!("{stuck} clients have no replies after the faults"));
+                verdict::stop(&format!(
+                    "after the faults, {waiting} clients wait for replies; missing: {missing:?}"
+                ));
             }
         }
         self.compare_nodes(until);

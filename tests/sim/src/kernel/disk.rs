@@ -265,11 +265,15 @@ impl Disks {
         }
     }
 
-    /// A sync has failed. As on Linux, later syncs may succeed without making the earlier changes
+    /// A sync has failed. As on Linux, later syncs may succeed without making the covered writes
     /// durable; here, they make nothing durable until the file is cut back and written again.
+    /// Changes of the length alone are in the journal, and stay to be synced.
     pub fn fail_sync(&mut self, covered: &Covered) {
-        if let Covered::File { inode, .. } = covered {
-            self.inodes[*inode].is_lost = true;
+        if let Covered::File { inode, until } = covered {
+            let contents = &mut self.inodes[*inode];
+            let count = until.saturating_sub(contents.synced) as usize;
+            let mut failed = contents.changes.iter().take(count);
+            contents.is_lost |= failed.any(|change| matches!(change, Change::Write { .. }));
         }
     }
 

@@ -80,6 +80,18 @@ impl Kernel {
         self.reset_wall_timers(node);
     }
 
+    /// Moves the wall clock of a node forward to the latest time that it has shown.
+    pub fn catch_up(&mut self, node: NodeId) {
+        let highest = self.nodes[node]
+            .jumps
+            .iter()
+            .map(|jump| jump.1)
+            .max()
+            .unwrap_or(0);
+        let by = highest - self.nodes[node].offset();
+        self.jump_clock(node, by);
+    }
+
     /// Stops all threads of a node for a time, as SIGSTOP does.
     pub fn freeze(&mut self, node: NodeId, time: Nanos) {
         if self.nodes[node].frozen.is_some() {
