@@ -202,7 +202,11 @@ impl Driver {
     }
 
     fn changed(&mut self, end: EndId) {
-        let most = if self.heals { MILLI } else { self.plan.habits.pause };
+        let most = if self.heals {
+            MILLI
+        } else {
+            self.plan.habits.pause
+        };
         let pause = self.draws.between(0, most);
         if let Some(client) = self.clients.iter().position(|client| client.link.owns(end)) {
             if self.clients[client].changed() {
@@ -297,7 +301,8 @@ impl Driver {
     fn kill(&mut self, node: NodeId) {
         self.kills += 1;
         // Only with `always` does an acknowledged write survive a power cut.
-        let power = self.plan.cuts_power && self.plan.append_sync == "always";
+        let may_cut = self.plan.cuts_power && self.plan.append_sync == "always";
+        let power = may_cut && self.draws.chance(500_000);
         world::with(|kernel| kernel.kill(node, power));
         self.dead.push(node);
         for client in 0..self.clients.len() {
@@ -329,9 +334,7 @@ impl Driver {
         self.tasks.retain(|task| task.0.2 != Task::Fault);
         self.heals = true;
         self.ledger.drains = true;
-        for node in 1..=self.plan.nodes {
-            world::with(|kernel| kernel.catch_up(node));
-        }
+        world::with(|kernel| kernel.catch_up());
         let until = world::now() + HEALING;
         let mut asked = vec![false; self.clients.len()];
         loop {

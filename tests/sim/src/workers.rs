@@ -259,6 +259,11 @@ impl Ledger {
         if !self.may_be_over(due, job.added.sent, span.done) {
             broken("a job comes before it is due", id, job);
         }
+        if job.lease.is_some_and(|lease| lease.0 > *token) {
+            // The reply about an earlier lease comes later.
+            let (token, stale) = (*token, true);
+            return Some(Work::Ack { id, token, stale });
+        }
         if let Some((_, lease, lease_ms)) = job.lease {
             let end = wall(self.node, lease.sent, lease.sent).0 + lease_ms * MILLI;
             if !self.may_be_over(end, lease.sent, span.done) {

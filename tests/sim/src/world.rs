@@ -54,13 +54,22 @@ pub struct Found {
 /// Reads all bytes that have arrived at a client.
 pub fn read(end: EndId) -> Found {
     with(|kernel| {
-        let received = kernel.receive(end, usize::MAX);
-        let ended = !matches!(&received, Ok(bytes) if !bytes.is_empty())
-            && !matches!(received, Err(libc::EAGAIN));
-        Found {
-            bytes: received.unwrap_or_default(),
+        let mut found = Found {
+            bytes: Vec::new(),
             connected: kernel.end_ref(end).connected,
-            ended,
+            ended: false,
+        };
+        loop {
+            match kernel.receive(end, usize::MAX) {
+                Ok(bytes) if bytes.is_empty() => found.ended = true,
+                Ok(bytes) => {
+                    found.bytes.extend(bytes);
+                    continue;
+                }
+                Err(libc::EAGAIN) => {}
+                Err(_) => found.ended = true,
+            }
+            return found;
         }
     })
 }

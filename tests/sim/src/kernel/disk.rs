@@ -302,6 +302,15 @@ impl Disks {
         free
     }
 
+    /// Lets later syncs succeed in what failed syncs have missed. A server cannot know that an
+    /// earlier server's sync has failed, so no server could keep its promises otherwise.
+    pub fn forgive(&mut self, node: NodeId) {
+        let names = self.disks.get(&node).map(|disk| &disk.names.files);
+        for inode in names.into_iter().flat_map(|names| names.values()) {
+            self.inodes[*inode].is_lost = false;
+        }
+    }
+
     /// Loses what is not durable, in part.
     fn cut_power(&mut self, node: NodeId, draws: &mut Draws) {
         let Some(disk) = self.disks.get_mut(&node) else {

@@ -80,16 +80,14 @@ impl Kernel {
         self.reset_wall_timers(node);
     }
 
-    /// Moves the wall clock of a node forward to the latest time that it has shown.
-    pub fn catch_up(&mut self, node: NodeId) {
-        let highest = self.nodes[node]
-            .jumps
-            .iter()
-            .map(|jump| jump.1)
-            .max()
-            .unwrap_or(0);
-        let by = highest - self.nodes[node].offset();
-        self.jump_clock(node, by);
+    /// Moves all wall clocks forward to the latest time that one of them has shown.
+    pub fn catch_up(&mut self) {
+        let jumps = self.nodes.iter().flat_map(|node| &node.jumps);
+        let highest = jumps.map(|jump| jump.1).max().unwrap_or(0);
+        for node in 1..self.nodes.len() {
+            let by = highest - self.nodes[node].offset();
+            self.jump_clock(node, by);
+        }
     }
 
     /// Stops all threads of a node for a time, as SIGSTOP does.
@@ -120,8 +118,9 @@ impl Kernel {
         self.trace
             .note("kill", [node as u64, self.now, u64::from(power)]);
         self.nodes[node].has_power = !power;
-        if power {
-            self.cut_power(node);
+        match power {
+            true => self.cut_power(node),
+            false => self.disks.forgive(node),
         }
         self.nodes[node].frozen = None;
         for thread in self.threads.iter_mut().filter(|thread| thread.node == node) {

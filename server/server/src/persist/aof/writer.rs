@@ -497,8 +497,10 @@ impl Writer {
     fn next_file(&mut self, settings: &Settings, done: &Sender<Result<(), String>>) {
         let aof = &self.shared.durability.aof;
         let disk = &self.shared.durability.disk;
-        let starting = aof.starting.lock().clone();
+        // `switch::restart` sets both under the lock of the files: with the old name and the new
+        // manifest, this file would get two entries.
         let mut files = aof.files.lock();
+        let starting = aof.starting.lock().clone();
         let next = match starting {
             // The append-only file starts with this rewrite, whose base has all data so far.
             Some(name) => files.create_file(disk, &name),
