@@ -72,7 +72,7 @@ fn use_one_processor(slot: usize) {
     }
 }
 
-/// Starts the program again without random addresses, unless it already runs so.
+/// Starts the program again without random addresses, if its addresses are random.
 pub fn fix_addresses() {
     const FLAG: libc::c_ulong = libc::ADDR_NO_RANDOMIZE as libc::c_ulong;
     // SAFETY: The calls change only this process's flags.

@@ -1,8 +1,8 @@
 //! The baton: of all simulated threads, only the thread that has it runs.
 //!
 //! Ground rules: a thread enters the [`Kernel`] only through [`enter`] and [`wait`], and leaves it
-//! before it hands the baton over. Calls that a thread makes inside the kernel, such as those of
-//! the allocator, go to the real system ([`current`] returns `None`).
+//! before it hands the baton over. Calls that a thread makes inside the kernel, such as calls
+//! of the allocator, go to the real system ([`current`] returns `None`).
 
 use std::cell::{Cell, UnsafeCell};
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -13,7 +13,7 @@ use crate::{verdict, world};
 pub enum Prepared {
     /// Yes. `settled`: since the last call, the server has closed the lost connection.
     Ready { settled: bool },
-    /// Not before the connection changes.
+    /// No: the connection is not established yet.
     Connecting { settled: bool },
     /// Commands of the lost connection may still run, so ask again after this time.
     Later(Nanos),

@@ -77,7 +77,7 @@ pub struct Key {
     reads_prove_nothing: bool,
 }
 
-/// A state, seen by a command: whether the key was there.
+/// Returns whether a key in this state can be there, or not be there, for a command in this span.
 fn seen(state: State, is_there: bool, span: Span, node: &Node) -> bool {
     let State::Holds {
         deadline, since, ..

@@ -312,7 +312,7 @@ impl Ledger {
         }
     }
 
-    /// Returns what is still missing, during the time without faults.
+    /// Returns a text about the promises that are not yet kept, in the time without faults.
     pub fn missing(&self) -> Option<String> {
         let timers = self
             .timers

@@ -74,7 +74,7 @@ pub fn read(end: EndId) -> Found {
     })
 }
 
-/// Sends bytes of a client. Returns how many were taken.
+/// Sends bytes of a client. Returns the number of bytes that were taken.
 pub fn send(end: EndId, bytes: &[u8]) -> usize {
     with(|kernel| {
         kernel.count_call();

@@ -3,7 +3,7 @@
 //! Ground rules: a function first asks [`crate::baton::current`]. Without a simulated thread, and
 //! for descriptors and paths of the real system, it makes the real call. Functions only turn
 //! pointers into slices and results into `errno`; [`crate::kernel`] has the behaviour. The
-//! functions' contracts are those of the C library: pointers are valid as its manual says.
+//! functions have the C library's contracts: pointers are valid as its manual says.
 
 #![allow(unsafe_op_in_unsafe_fn, clippy::missing_safety_doc)]
 

@@ -1,4 +1,4 @@
-//! File descriptors and the objects behind them. Several descriptors may refer to one object.
+//! File descriptors and their objects. Several descriptors may refer to one object.
 
 use std::collections::BTreeMap;
 

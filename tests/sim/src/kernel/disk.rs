@@ -218,7 +218,7 @@ impl Disks {
         }
     }
 
-    /// Returns what a sync that begins now makes durable.
+    /// Returns the changes that a sync from now on makes durable.
     pub fn begin_sync(&mut self, file: &OpenFile) -> Covered {
         match file.inode {
             Some(inode) => {

@@ -10,7 +10,7 @@ const START: Nanos = 1_893_456_000 * SECOND;
 /// Reading of the stopwatch at the start of a run.
 const UPTIME: Nanos = 10_000 * SECOND;
 
-/// A simulated machine.
+/// The clocks and the state of a simulated machine.
 #[derive(Debug)]
 pub struct Node {
     /// Changes of the wall clock against true time: time of the change, and the difference since.

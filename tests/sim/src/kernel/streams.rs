@@ -120,7 +120,7 @@ impl Kernel {
         WINDOW.saturating_sub(peer.unread.len() + peer.coming_bytes)
     }
 
-    /// Sends bytes. Returns how many bytes were taken, or an error number.
+    /// Sends bytes. Returns the number of bytes that were taken, or an error number.
     pub fn send(&mut self, id: EndId, bytes: &[u8]) -> Result<usize, i32> {
         let end = self.end(id);
         if let Some(error) = end.error.take() {

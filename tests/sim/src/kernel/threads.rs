@@ -27,7 +27,7 @@ pub enum Wake {
     TimedOut,
 }
 
-/// A simulated thread.
+/// The state of a thread, and the reason for its last wake-up.
 #[derive(Debug)]
 pub struct Thread {
     pub node: NodeId,

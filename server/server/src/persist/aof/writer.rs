@@ -147,10 +147,8 @@ pub(super) struct Writer {
 impl Writer {
     pub(super) fn new(shared: Arc<Shared>, file: OpenFile, position: u64) -> Self {
         let began = shared.world.stopwatch();
-        let (synced, released) = (
-            shared.durability.changelog.synced(),
-            shared.durability.changelog.released(),
-        );
+        let log = &shared.durability.changelog;
+        let (synced, released) = (log.synced(), log.released());
         Self {
             shared,
             good_bytes: file.bytes,
