@@ -24,8 +24,17 @@ pub struct Chores(BTreeMap<EndId, Vec<u8>>);
 impl Chores {
     /// Begins a drawn command on a connection of its own.
     pub fn begin(&mut self, node: NodeId, draws: &mut Draws) {
+        self.send(node, draws.one_of(&COMMANDS));
+    }
+
+    /// Lets a primary and one of its replicas change places. A replica refuses this.
+    pub fn fail_over(&mut self, node: NodeId) {
+        self.send(node, &["FAILOVER", "TIMEOUT", "2000"]);
+    }
+
+    fn send(&mut self, node: NodeId, command: &[&str]) {
         let mut line = Vec::new();
-        punctual_resp::encode_command(&mut line, draws.one_of(&COMMANDS));
+        punctual_resp::encode_command(&mut line, command);
         self.0.insert(world::connect(node, PORT), line);
     }
 

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use punctual_resp::Value;
 
 use crate::kernel::draws::Draws;
-use crate::kernel::{MILLI, Nanos, NodeId};
-use crate::link::{Link, Prepared, is_refused};
+use crate::kernel::{MILLI, Nanos};
+use crate::link::{Link, Prepared};
 use crate::model::{Key, Op, Span};
 use crate::{verdict, world};
 
@@ -26,11 +26,13 @@ pub struct Habits {
     forms: [Form; 4],
     /// Whether writes and syncs of files fail.
     pub files_fail: bool,
+    /// The command that reads. GETEX counts as a write, which only a primary runs.
+    pub get: &'static str,
 }
 
 impl Habits {
     /// Draws the habits of all clients of a run.
-    pub fn draw(draws: &mut Draws, files_fail: bool) -> Self {
+    pub fn draw(draws: &mut Draws, files_fail: bool, failovers: bool) -> Self {
         let plain = [Form::Plain; 4];
         let mixed = [Form::Plain, Form::Plain, Form::Transaction, Form::Script];
         Self {
@@ -39,6 +41,7 @@ impl Habits {
             pause: draws.one_of(&[5 * MILLI, 50 * MILLI, 500 * MILLI]),
             ttl_ms: draws.one_of(&[50, 1_000, 20_000]),
             files_fail,
+            get: if failovers { "GETEX" } else { "GET" },
             forms: if draws.chance(500_000) { plain } else { mixed },
         }
     }
@@ -70,6 +73,7 @@ pub struct Client {
     unknown: VecDeque<Sent>,
     waiting: VecDeque<Sent>,
     keys: Vec<Key>,
+    get: &'static str,
     next_value: u64,
     /// Number of commands with a reply.
     pub done: u64,
@@ -78,13 +82,14 @@ pub struct Client {
 }
 
 impl Client {
-    pub fn new(number: usize, node: NodeId, habits: &Habits) -> Self {
+    pub fn new(number: usize, nodes: usize, habits: &Habits) -> Self {
         Self {
             number,
-            link: Link::new(node),
+            link: Link::new(nodes),
             unknown: VecDeque::new(),
             waiting: VecDeque::new(),
             keys: vec![Key::absent(habits.files_fail); habits.keys],
+            get: habits.get,
             next_value: 1,
             done: 0,
             refused: 0,
@@ -159,7 +164,7 @@ impl Client {
 
     fn push(&mut self, key: usize, op: Op, form: Form) {
         let name = self.key_name(key);
-        let arguments = op.arguments(&name);
+        let arguments = op.arguments(&name, self.get);
         let out = &mut self.link.unsent;
         let at = world::now();
         match form {
@@ -191,7 +196,8 @@ impl Client {
         for reply in &arrived.replies {
             self.take(reply, done);
         }
-        if arrived.lost {
+        let moves = self.waiting.is_empty() && self.link.moves();
+        if arrived.lost || moves {
             self.lose();
         }
         let idle = self.waiting.is_empty() && !arrived.replies.is_empty();
@@ -202,7 +208,7 @@ impl Client {
         let Some(sent) = self.waiting.pop_front() else {
             verdict::stop(&format!("a reply without a command: {reply:.200?}"));
         };
-        self.refused += u64::from(is_refused(reply, &sent.op));
+        self.refused += u64::from(self.link.is_refused(reply, &sent.op));
         if sent.form == Form::Before {
             return;
         }

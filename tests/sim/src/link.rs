@@ -30,6 +30,10 @@ pub struct Arrived {
 /// A connection that is opened again after it was lost.
 pub struct Link {
     pub node: NodeId,
+    /// Number of nodes, one of which is the primary.
+    nodes: usize,
+    /// Whether the node has shown that it is not the primary.
+    is_misplaced: bool,
     end: Option<EndId>,
     pub ready: bool,
     /// The lost connection, on which commands may still run.
@@ -40,9 +44,11 @@ pub struct Link {
 }
 
 impl Link {
-    pub fn new(node: NodeId) -> Self {
+    pub fn new(nodes: usize) -> Self {
         Self {
-            node,
+            node: 1,
+            nodes,
+            is_misplaced: false,
             end: None,
             ready: false,
             old: None,
@@ -132,17 +138,30 @@ impl Link {
         self.unsent.clear();
         self.decoder = Decoder::new();
     }
-}
 
-/// Returns whether a command was refused without an effect. Any other error fails the run.
-pub fn is_refused(reply: &Value, command: &dyn std::fmt::Debug) -> bool {
-    let Value::Error(text) = reply else {
-        return false;
-    };
-    let code = text.split(|byte| *byte == b' ').next().unwrap_or_default();
-    if !matches!(code, b"LOADING" | b"MISCONF" | b"EXECABORT") {
-        let text = String::from_utf8_lossy(text);
-        verdict::stop(&format!("{command:?}: {text}"));
+    /// Returns whether a command was refused without an effect. Any other error fails the run.
+    pub fn is_refused(&mut self, reply: &Value, command: &dyn std::fmt::Debug) -> bool {
+        let Value::Error(text) = reply else {
+            return false;
+        };
+        match text.split(|byte| *byte == b' ').next().unwrap_or_default() {
+            b"LOADING" | b"MISCONF" | b"EXECABORT" => {}
+            b"READONLY" | b"UNBLOCKED" if self.nodes > 1 => self.is_misplaced = true,
+            _ => {
+                let text = String::from_utf8_lossy(text);
+                verdict::stop(&format!("{command:?}: {text}"));
+            }
+        }
+        true
     }
-    true
+
+    /// Turns to the next node if the node is not the primary. Returns whether it does, so that the
+    /// connection must be given up.
+    pub fn moves(&mut self) -> bool {
+        let moves = std::mem::take(&mut self.is_misplaced);
+        if moves {
+            self.node = self.node % self.nodes + 1;
+        }
+        moves
+    }
 }

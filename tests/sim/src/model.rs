@@ -26,11 +26,12 @@ pub enum Op {
 
 impl Op {
     /// Returns the command's arguments.
-    pub fn arguments(&self, key: &str) -> Vec<String> {
+    /// `get` is the command that reads.
+    pub fn arguments(&self, key: &str, get: &str) -> Vec<String> {
         let line = match self {
             Self::Set(value, None) => format!("SET {key} {value}"),
             Self::Set(value, Some(ms)) => format!("SET {key} {value} PX {ms}"),
-            Self::Get => format!("GET {key}"),
+            Self::Get => format!("{get} {key}"),
             Self::Del => format!("DEL {key}"),
             Self::Incr => format!("INCR {key}"),
             Self::Expire(ms) => format!("PEXPIRE {key} {ms}"),

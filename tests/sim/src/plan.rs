@@ -30,6 +30,9 @@ pub struct Plan {
     pub partitions: bool,
     /// Whether snapshots, rewrites and changes of settings happen.
     pub chores: bool,
+    /// Whether primary and replica change places, by FAILOVER. Such a run kills no node, and its
+    /// clocks agree.
+    pub failovers: bool,
 }
 
 impl Plan {
@@ -50,14 +53,17 @@ impl Plan {
             failed_syncs: fails * draws.below(2),
             lie: None,
         };
+        let nodes = draws.one_of(&[1, 1, 2, 3]);
+        let failovers = nodes > 1 && draws.chance(400_000);
         let files_fail = weather.failed_writes + weather.failed_syncs > 0;
         Self {
-            nodes: draws.one_of(&[1, 1, 2, 3]),
+            nodes,
+            failovers,
             replicas_append: draws.chance(500_000),
             loops: draws.between(1, 4) as usize,
             append_sync: draws.one_of(&["always", "always", "everysec", "no"]),
             clients: draws.between(1, 8) as usize,
-            habits: Habits::draw(&mut draws, files_fail),
+            habits: Habits::draw(&mut draws, files_fail, failovers),
             workers: match draws.below(3) {
                 0 => Vec::new(),
                 copies => Role::ALL.repeat(copies as usize),
@@ -66,7 +72,7 @@ impl Plan {
             storm: draws.between(2, 30) * SECOND,
             fault_every: draws.one_of(&[0, 200 * MILLI, SECOND, 5 * SECOND]),
             cuts_power: draws.chance(500_000),
-            clock_jumps: draws.chance(400_000),
+            clock_jumps: !failovers && draws.chance(400_000),
             partitions: draws.chance(500_000),
             chores: draws.chance(500_000),
         }

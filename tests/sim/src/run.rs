@@ -128,12 +128,12 @@ pub fn run(seed: u64, lie: Option<Lie>) -> ! {
     let mut driver = Driver {
         draws: Draws::new(seed ^ 0x64_7269_7665),
         clients: (0..plan.clients)
-            .map(|number| Client::new(number, 1, &plan.habits))
+            .map(|number| Client::new(number, plan.nodes, &plan.habits))
             .collect(),
         workers: plan
             .workers
             .iter()
-            .map(|role| Worker::new(*role, 1))
+            .map(|role| Worker::new(*role, plan.nodes))
             .collect(),
         ledger: Ledger::new(1),
         tasks: BinaryHeap::new(),
@@ -259,6 +259,7 @@ impl Driver {
             return;
         }
         match self.draws.below(8) {
+            0 | 1 if self.plan.failovers => self.chores.fail_over(node),
             0 | 1 => self.kill(node),
             2 => {
                 let time = self.draws.between(MILLI, 3 * SECOND);

@@ -7,7 +7,7 @@ use punctual_resp::Value;
 
 use crate::kernel::draws::Draws;
 use crate::kernel::{MILLI, Nanos, NodeId};
-use crate::link::{Link, Prepared, is_refused};
+use crate::link::{Link, Prepared};
 use crate::model::Span;
 use crate::{verdict, world};
 
@@ -50,7 +50,7 @@ impl Work {
             Self::Push(id) => format!("RPUSH list {id}"),
             Self::Pop => "BLPOP list 0.2".into(),
             Self::SetTimer(id, ms) => format!("TIMER SET timer:{id} IN {ms} DO INCR fired:{id}"),
-            Self::Count(id) => format!("GET fired:{id}"),
+            Self::Count(id) => format!("GETEX fired:{id}"),
             Self::Add(id, ms) => format!("JOB ADD jobs p ID {id} DELAY {ms} RETRY 1000000"),
             Self::Take(ms) => format!("JOB TAKE jobs BLOCK 200 LEASE {ms}"),
             Self::Ack { id, token, .. } => format!("JOB ACK jobs {id} {token}"),
@@ -351,10 +351,10 @@ pub struct Worker {
 }
 
 impl Worker {
-    pub fn new(role: Role, node: NodeId) -> Self {
+    pub fn new(role: Role, nodes: usize) -> Self {
         Self {
             role,
-            link: Link::new(node),
+            link: Link::new(nodes),
             current: None,
             unknown: None,
             next: None,
@@ -398,11 +398,11 @@ impl Worker {
                 verdict::stop(&format!("a reply without a command: {reply:.200?}"));
             };
             world::with(|kernel| kernel.trace.tell(|| format!("{work:?} {reply:?}")));
-            if !is_refused(reply, &work) {
+            if !self.link.is_refused(reply, &work) {
                 self.next = ledger.reply(&work, reply, Span { sent, done }, draws);
             }
         }
-        if arrived.lost {
+        if self.link.moves() || arrived.lost {
             self.lose();
         }
         arrived.lost || arrived.connected || !arrived.replies.is_empty()
