@@ -75,6 +75,20 @@ pub fn flag_names(flags: Flags) -> String {
 }
 
 impl Config {
+    /// Creates the contents for a node that has no file yet: a primary without slots.
+    pub fn of_new_node(id: NodeId, shard: NodeId) -> Self {
+        let mut own = Node::new(id, Flags::PRIMARY, 0);
+        own.shard = Some(shard);
+        Self {
+            nodes: Nodes::new(own),
+            current_epoch: 0,
+            last_vote_epoch: 0,
+            migrating: BTreeMap::new(),
+            importing: BTreeMap::new(),
+            tls: false,
+        }
+    }
+
     /// Returns the file's text. Nodes in a handshake are left out.
     pub fn text(&self, style: Style) -> String {
         let mut text = String::new();

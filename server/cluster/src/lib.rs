@@ -17,6 +17,6 @@ mod id;
 pub mod nodes;
 pub mod packet;
 pub mod slot;
-// STATE pub mod state;
+pub mod state;
 
 pub use id::NodeId;
