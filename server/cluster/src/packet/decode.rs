@@ -226,7 +226,7 @@ fn extension(rest: &mut Reader<'_>) -> Result<Option<Extension>, PacketError> {
     let length = rest.u32()? as usize;
     let number = rest.u16()?;
     rest.u16()?;
-    if length % 8 != 0 {
+    if !length.is_multiple_of(8) {
         return Err(PacketError::Length);
     }
     let content = length.checked_sub(8).ok_or(PacketError::Length)?;
