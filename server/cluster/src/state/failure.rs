@@ -90,16 +90,21 @@ impl Machine {
         }
     }
 
-    /// Accepts a failed node that answers again. A primary with slots must wait, because a replica
-    /// may be about to replace it.
+    /// Returns the time from which on a failed node is accepted again if it answers. A primary with
+    /// slots must wait, because a replica may be about to replace it.
+    pub(super) fn revival_ms(&self, node: &Node) -> u64 {
+        if node.is_voter() {
+            node.failed_ms + self.settings.node_timeout_ms * UNDO_TIMEOUTS + 1
+        } else {
+            0
+        }
+    }
+
+    /// Accepts a failed node that answers again, if it has waited.
     pub(super) fn revive(&mut self, id: NodeId) {
-        let wait_ms = self.settings.node_timeout_ms * UNDO_TIMEOUTS;
-        let now_ms = self.now_ms;
-        let Some(node) = self.nodes.get_mut(id) else {
-            return;
-        };
-        let waited = now_ms.saturating_sub(node.failed_ms) > wait_ms;
-        if !node.is_voter() || waited {
+        let node = self.nodes.get(id);
+        let may = node.is_some_and(|node| self.now_ms >= self.revival_ms(node));
+        if let Some(node) = self.nodes.get_mut(id).filter(|_| may) {
             node.flags.set(Flags::FAIL, false);
             self.changed();
         }

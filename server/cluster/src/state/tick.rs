@@ -21,6 +21,7 @@ enum Due {
     Close(LinkId),
     Ping(LinkId),
     Suspect,
+    Revive,
 }
 
 impl Machine {
@@ -121,6 +122,10 @@ impl Machine {
             let last_ms = node.ping_sent_ms.max(node.data_received_ms);
             offer(Due::Suspect, last_ms + timeout_ms + 1);
         }
+        let answers = node.ping_sent_ms == 0 && node.pong_received_ms > node.failed_ms;
+        if node.flags.has(Flags::FAIL) && answers {
+            offer(Due::Revive, self.revival_ms(node));
+        }
         next
     }
 
@@ -144,6 +149,7 @@ impl Machine {
             }
             Due::Ping(link) => self.send_beat(link, Some(id), Beat::Ping),
             Due::Suspect => self.suspect(id),
+            Due::Revive => self.revive(id),
         }
     }
 }

@@ -243,11 +243,9 @@ impl Net {
                 }
                 Output::Send { link, bytes } => self.send((at, link), bytes, delay_ms),
                 Output::Close(link) => self.close((at, link), delay_ms),
-                Output::Save { sync } => {
-                    if sync || self.random.below(2) == 0 {
-                        let text = self.members[at].machine.config().text(Style::Named);
-                        self.members[at].file = text;
-                    }
+                Output::Save { sync } if sync || self.random.below(2) == 0 => {
+                    let text = self.members[at].machine.config().text(Style::Named);
+                    self.members[at].file = text;
                 }
                 Output::Promoted => self.members[at].promotions += 1,
                 Output::Follow(_) => self.members[at].replication.has_data = false,
