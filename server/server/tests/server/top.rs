@@ -260,9 +260,15 @@ fn sockets_databases_and_certificates() {
     let tls = ["-h", "localhost", "-p", &port, "--tls"];
     let own = ["--cert", &certificate, "--key", &key];
     let trusted = [&tls[..], &own[..], &["--cacert", &ca]].concat();
-    assert_shows(&page(&trusted, None), &[concat!("punctual ", env!("CARGO_PKG_VERSION"))]);
+    assert_shows(
+        &page(&trusted, None),
+        &[concat!("punctual ", env!("CARGO_PKG_VERSION"))],
+    );
     let insecure = [&tls[..], &own[..], &["--insecure"]].concat();
-    assert_shows(&page(&insecure, None), &[concat!("punctual ", env!("CARGO_PKG_VERSION"))]);
+    assert_shows(
+        &page(&insecure, None),
+        &[concat!("punctual ", env!("CARGO_PKG_VERSION"))],
+    );
     let other = [&trusted[..], &["--sni", "elsewhere"]].concat();
     assert_shows(&refused(&other, None), &["not valid for name"]);
     let missing = [&tls[..], &["--cacert", "/nowhere"]].concat();
