@@ -57,8 +57,8 @@ export class PunctualServer {
   }
 
   /**
-   * Moves the virtual clock forward, and returns its new time in Unix milliseconds. The fake timers
-   * of the option `timers` move at once with it. When `advance` returns, the server has expired all due keys in the order
+   * Moves the virtual clock forward, and returns its new time in Unix milliseconds. Fake timers
+   * of the option `timers` move at once with it, and this thread blocks until both have moved. When `advance` returns, the server has expired all due keys in the order
    * of their deadlines, and has sent their events and the replies of blocking commands that timed
    * out. This takes as long as the due keys and timers take, and not `ms`.
    *
