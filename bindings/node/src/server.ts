@@ -57,10 +57,11 @@ export class PunctualServer {
   }
 
   /**
-   * Moves the virtual clock forward, and returns its new time in Unix milliseconds. Fake timers
-   * of the option `timers` move at once with it, and this thread blocks until both have moved. When `advance` returns, the server has expired all due keys in the order
-   * of their deadlines, and has sent their events and the replies of blocking commands that timed
-   * out. This takes as long as the due keys and timers take, and not `ms`.
+   * Moves the virtual clock forward, and returns its new time in Unix milliseconds. Fake timers of
+   * the option `timers` move at once with it, and this thread blocks until both have moved. When
+   * `advance` returns, the server has expired all due keys in the order of their deadlines, and has
+   * sent their events and the replies of blocking commands that timed out. This takes as long as
+   * the due keys and timers take, and not `ms`.
    *
    * @param ms - Whole milliseconds, 0 or more.
    * @throws Error if the server does not have the option `clock: 'virtual'`, or has ended.
