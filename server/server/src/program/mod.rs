@@ -2,6 +2,7 @@
 //! `python -m punctual_server serve` use this module.
 
 pub(crate) mod daemon;
+mod parent;
 pub(crate) mod signals;
 
 use std::ffi::OsString;
@@ -27,6 +28,7 @@ pub const OPTIONS: &str = "\
 Every directive of redis.conf may be given as an option; --directives lists them. Some of Punctual's own:
   --threads N                   event loops, one per thread
   --clock virtual               time stands still until CLOCK ADVANCE or CLOCK SET
+  --supervised parent           stops when its standard input ends; --port 0 selects a free port
   --notify-expired-values yes   expired strings also publish their last value
 ";
 
@@ -102,31 +104,19 @@ pub fn serve(args: Vec<OsString>, host: Host) -> Result<(), ServeError> {
     if let Some(watch) = host.watch_crashes {
         watch(crashes.clone())?;
     }
-    log::notice!(logger, "oO0OoO0OoO0Oo Punctual is starting oO0OoO0OoO0Oo");
-    log::notice!(
-        logger,
-        "Punctual version={}, speaks as Redis version={}, bits={}, PID: {}, just started",
-        env!("CARGO_PKG_VERSION"),
-        config.settings().redis_version,
-        usize::BITS,
-        std::process::id()
-    );
-    if configured {
-        log::notice!(logger, "Configuration loaded");
-    } else {
-        log::warning!(
-            logger,
-            "Warning: no config file specified, using the default config. In order to specify a config file use punctual \
-             /path/to/redis.conf"
-        );
-    }
+    log_start(&logger, config.settings().redis_version, configured);
     let ignored = config.without_effect();
+    let is_child = matches!(supervision, Supervision::Parent);
+    let selects_port = is_child && config.settings().port == 0;
     let systemd = match supervision {
         Supervision::Systemd(systemd) => Some(systemd),
         _ => None,
     };
     let starting = Starting::default();
     let signals = SignalThread::start(&starting)?;
+    if is_child {
+        parent::watch(&logger)?;
+    }
     let mut builder = Server::builder()
         .config(config)
         .logger(logger.clone())
@@ -134,6 +124,9 @@ pub fn serve(args: Vec<OsString>, host: Host) -> Result<(), ServeError> {
         .crashes(crashes);
     if let Some(reclaim) = host.reclaim {
         builder = builder.reclaim(reclaim);
+    }
+    if selects_port {
+        builder = builder.port(0);
     }
     let server = match builder.spawn() {
         Ok(server) => server,
@@ -163,6 +156,9 @@ pub fn serve(args: Vec<OsString>, host: Host) -> Result<(), ServeError> {
     if let Some(systemd) = &server.shared().systemd {
         systemd.ready();
     }
+    if is_child {
+        parent::announce(server.port());
+    }
     server.join();
     if let Err(e) = signals.end() {
         log::warning!(logger, "Can't begin a shutdown: {e}");
@@ -172,4 +168,26 @@ pub fn serve(args: Vec<OsString>, host: Host) -> Result<(), ServeError> {
     }
     log::warning!(logger, "Punctual is now ready to exit, bye bye...");
     Ok(())
+}
+
+/// Logs the version, as Redis does. `configured` is false without arguments.
+fn log_start(logger: &Logger, redis_version: &str, configured: bool) {
+    log::notice!(logger, "oO0OoO0OoO0Oo Punctual is starting oO0OoO0OoO0Oo");
+    log::notice!(
+        logger,
+        "Punctual version={}, speaks as Redis version={}, bits={}, PID: {}, just started",
+        env!("CARGO_PKG_VERSION"),
+        redis_version,
+        usize::BITS,
+        std::process::id()
+    );
+    if configured {
+        log::notice!(logger, "Configuration loaded");
+    } else {
+        log::warning!(
+            logger,
+            "Warning: no config file specified, using the default config. In order to specify a config file use punctual \
+             /path/to/redis.conf"
+        );
+    }
 }
