@@ -108,7 +108,7 @@ pub struct Node {
     pub failed_ms: u64,
     /// Time of the last vote for a replica of this node; 0 without one.
     pub voted_ms: u64,
-    /// Primaries that see this node as failing, and when they last said so.
+    /// Primaries that see this node as failing, each with the time of its last report.
     pub reports: BTreeMap<NodeId, u64>,
 }
 

@@ -1,7 +1,7 @@
 //! Passes random bytes to the parser of the cluster bus.
 //!
-//! Properties: no bytes cause a panic. A packet that is read can be written, and is the same when it
-//! is read again.
+//! Properties: no bytes cause a panic. A packet that is read and written is the same when it is
+//! read again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -27,8 +27,8 @@ pub enum PacketError {
     Field(&'static str),
 }
 
-/// Returns the length of the first packet in `bytes`, or `None` until its first 14 bytes are there.
-/// The packet itself may be incomplete. O(1).
+/// Returns the length of the first packet in `bytes`, which may be incomplete. Returns `None` if
+/// fewer than 14 bytes have arrived. O(1).
 ///
 /// # Errors
 /// [`PacketError::Stream`]; the caller must close the connection.

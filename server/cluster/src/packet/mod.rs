@@ -162,7 +162,7 @@ pub struct Heartbeat {
     pub extensions: Vec<Extension>,
 }
 
-/// The part of a packet behind the header.
+/// The part of a packet after the header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
     /// A ping, a pong or a meet.
@@ -173,7 +173,7 @@ pub enum Body {
     Publish {
         /// Name of the channel.
         channel: Vec<u8>,
-        /// The message.
+        /// Content of the message.
         message: Vec<u8>,
         /// Whether the channel is sharded.
         sharded: bool,
@@ -197,12 +197,12 @@ pub enum Body {
     Other(u16),
 }
 
-/// A packet.
+/// One packet of the bus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
     /// The sender's state; `None` in a packet with a light header.
     pub header: Option<Box<Header>>,
-    /// The body.
+    /// Content after the header.
     pub body: Body,
 }
 

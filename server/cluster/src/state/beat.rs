@@ -78,7 +78,7 @@ impl Machine {
     }
 
     /// Chooses nodes for gossip: at least three or a tenth of all nodes at random, and all nodes
-    /// that seem to fail, so that a majority hears of them within the node timeout.
+    /// that seem to fail, so that the majority agrees on a failure within the node timeout.
     fn gossip_for(&mut self, target: Option<NodeId>) -> Vec<Gossip> {
         let hidden = Flags::HANDSHAKE.and(Flags::NOADDR);
         let may = |node: &&Node| Some(node.id) != target && !node.flags.has(hidden);

@@ -13,7 +13,7 @@ const RANK_MS: u64 = 1_000;
 /// Shortest time for the votes to arrive.
 const VOTES_MS: u64 = 2_000;
 
-/// The own election.
+/// State of this replica's election.
 #[derive(Debug, Default)]
 pub(super) struct Election {
     /// Time at which the votes are asked for; `None` while no election is planned.

@@ -6,7 +6,7 @@ use crate::nodes::{Flags, Node};
 use crate::packet::Body;
 use crate::slot::SLOTS;
 
-/// Time after its start for which a primary serves nothing, so that it hears of a newer owner.
+/// Time after its start for which a primary serves nothing. Meanwhile newer claims arrive.
 const START_MS: u64 = 2_000;
 /// Bounds of the time for which a primary serves nothing after it was in a minority.
 const REJOIN_MS: std::ops::RangeInclusive<u64> = 500..=5_000;

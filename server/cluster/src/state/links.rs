@@ -12,7 +12,7 @@ use crate::packet::{Beat, Packet, PacketError, frame};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId(pub u64);
 
-/// A connection.
+/// State of one connection.
 #[derive(Debug)]
 pub(super) struct Link {
     /// The node that this machine has dialed; `None` for a connection from another node.

@@ -18,7 +18,7 @@ pub enum Takeover {
     Agreed,
     /// The primary is not asked; the other primaries vote.
     Force,
-    /// Nobody is asked.
+    /// The replica takes the slots in a new epoch, without any vote.
     Takeover,
 }
 

@@ -1,7 +1,7 @@
 //! The state machine of one node.
 //!
-//! The caller tells the machine about connections, bytes and time ([`Machine::accepted`],
-//! [`Machine::connected`], [`Machine::received`], [`Machine::closed`], [`Machine::tick`]), and about
+//! The caller reports connections, bytes and time to the machine ([`Machine::accepted`],
+//! [`Machine::connected`], [`Machine::received`], [`Machine::closed`], [`Machine::tick`]), and
 //! the operator's commands ([`Machine::meet`] and others). After each call it carries out the
 //! [`Output`]s of [`Machine::poll`] in their order, and calls `tick` again at
 //! [`Machine::deadline`].
@@ -91,9 +91,9 @@ pub enum Output {
     },
     /// Send bytes.
     Send {
-        /// The connection.
+        /// ID of the connection.
         link: LinkId,
-        /// One packet.
+        /// Bytes of one packet.
         bytes: Vec<u8>,
     },
     /// Close the connection. The machine has forgotten it.
@@ -119,7 +119,7 @@ pub enum Output {
     Publish {
         /// Name of the channel.
         channel: Vec<u8>,
-        /// The message.
+        /// Content of the message.
         message: Vec<u8>,
         /// Whether the channel is sharded.
         sharded: bool,

@@ -28,10 +28,10 @@ pub enum OperatorError {
     /// A slot has no owner.
     #[error("Slot is already unassigned")]
     Unassigned,
-    /// Only a replica can do this.
+    /// The command needs a replica.
     #[error("You should send CLUSTER FAILOVER to a replica")]
     NoReplica,
-    /// Only a primary can do this, or be named here.
+    /// The named node is not a primary.
     #[error("The node is not a master")]
     NoPrimary,
     /// The primary is not connected.
@@ -226,7 +226,7 @@ impl Machine {
         Ok(())
     }
 
-    /// PUBLISH and SPUBLISH: sends a message to all nodes, or to those of the own shard.
+    /// PUBLISH and SPUBLISH: sends a message to all nodes, or to the nodes of the own shard.
     pub fn publish(&mut self, channel: &[u8], message: &[u8], sharded: bool) {
         let packet = self.packet(Body::Publish {
             channel: channel.to_vec(),

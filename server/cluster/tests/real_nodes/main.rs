@@ -8,7 +8,7 @@ use punctual_cluster::nodes::Flags;
 use punctual_cluster::slot::{SLOTS, SlotSet, of_key};
 use punctual_harness::{Peer, Process, Wire, free_port};
 
-/// A real node.
+/// A node of another project, and a client of it.
 struct Real {
     process: Process,
     wire: Wire,
