@@ -1,7 +1,7 @@
 # Most targets run the script of the same name in scripts/, whose head describes its options.
 .DEFAULT_GOAL := help
 .PHONY: help run check field test test-c test-sanitizers test-ruby test-ha ha-demo lint bench bench-python instructions soak bench-timers fuzz docs \
-  fmt miri wheels install install-c loom programs proofs test-page
+  fmt miri wheels install install-c loom programs proofs test-page site
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -69,6 +69,10 @@ wheels: ## build the Python packages' wheels in target/wheels (ARGS=--test: test
 
 docs: ## build the API documentation in target/doc
 	cargo doc --workspace --no-deps --features punctual/async
+
+site: ## build the site of all pages in target/site, and check its links
+	@scripts/setup site
+	@scripts/site
 
 fmt: ## format all code
 	cargo fmt --all

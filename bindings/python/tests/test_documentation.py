@@ -26,6 +26,7 @@ READMES = [
     PACKAGE.parent / "python-embedded" / "README.md",
     PACKAGE.parents[1] / "README.md",
     PACKAGE.parents[1] / "docs" / "embedding.md",
+    PACKAGE.parents[1] / "docs" / "tutorial.md",
 ]
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 

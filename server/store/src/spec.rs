@@ -236,6 +236,8 @@ pub struct Facts {
     pub syntax: &'static str,
     /// Finds the positions of secret arguments, which the slow log and MONITOR do not show.
     pub secrets: Option<fn(Args<'_>) -> Vec<usize>>,
+    /// Finds the positions of arguments that are numbers of databases, for the rules of users.
+    pub databases: Option<fn(Args<'_>) -> Vec<usize>>,
 }
 
 impl Facts {
@@ -258,6 +260,7 @@ impl Facts {
             container: false,
             syntax: "",
             secrets: None,
+            databases: None,
         }
     }
 
@@ -530,6 +533,13 @@ impl<H> Row<H> {
     #[must_use]
     pub const fn secrets(mut self, find: fn(Args) -> Vec<usize>) -> Self {
         self.facts.secrets = Some(find);
+        self
+    }
+
+    /// Sets the function that finds the positions of numbers of databases.
+    #[must_use]
+    pub const fn databases(mut self, find: fn(Args) -> Vec<usize>) -> Self {
+        self.facts.databases = Some(find);
         self
     }
 }

@@ -18,6 +18,9 @@ use crate::table::access::{Need, Needs};
 /// reason that comes last in this type is reported, as in Redis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Denied {
+    /// The user may not access a database: the one at this position of the arguments or, at
+    /// position 0, the selected one.
+    Database(usize),
     /// The user may not run the command.
     Command,
     /// The user may not access the key, or the glob of keys, at this position of the arguments. A
@@ -44,6 +47,7 @@ impl Denied {
             Self::Channel(_) => Error::fixed(
                 "NOPERM this user has no permissions to access one of the channels used as arguments",
             ),
+            Self::Database(_) => Error::fixed("NOPERM No permissions to access database"),
         }
     }
 
@@ -63,6 +67,10 @@ impl Denied {
                  command is no longer allowed for the following reason: no permission to access one of the channels used as \
                  arguments to the command"
             }
+            Self::Database(_) => {
+                "NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This \
+                 command is no longer allowed for the following reason: no permission to access the database"
+            }
         })
     }
 
@@ -78,36 +86,41 @@ impl Denied {
             Self::Channel(_) => {
                 "ERR The user executing the script can't publish to the channel mentioned in the command"
             }
+            Self::Database(_) => "ERR ACL failure in script: No permissions to access database",
         })
     }
 
-    /// Returns the name of the denied object: the command, the key or the channel.
+    /// Returns the name of the denied object: the command, the key, the channel or the number of
+    /// the database. For the selected database it is the command, as in Valkey.
     pub(crate) fn object<'a>(self, entry: &'a Entry, args: Args<'a>) -> &'a [u8] {
         match self {
-            Self::Command => entry.name.as_bytes(),
-            Self::Key(at) | Self::Channel(at) => args.get(at).unwrap_or(b"*"),
+            Self::Command | Self::Database(0) => entry.name.as_bytes(),
+            Self::Key(at) | Self::Channel(at) | Self::Database(at) => args.get(at).unwrap_or(b"*"),
         }
     }
 }
 
-/// Checks whether a user may run a command.
+/// Checks whether a user may run a command while the database `db` is selected.
 ///
 /// # Errors
 /// Returns the denial to report.
 #[inline(never)]
-pub(crate) fn check(user: &User, entry: &Entry, args: Args) -> Result<(), Denied> {
+pub(crate) fn check(user: &User, entry: &Entry, args: Args, db: usize) -> Result<(), Denied> {
     match &user.selectors[..] {
         [first, ..] if allows_plainly(first, entry, args) => Ok(()),
-        _ => check_each(user, entry, args),
+        _ => check_each(user, entry, args, db),
     }
 }
 
 /// Returns true only if a selector allows a command; may return false for an allowed command. This
-/// is the fast path for commands with at most one key, and for selectors with `~*`. O(patterns of
-/// the selector).
+/// is the fast path for commands with at most one key, and for selectors with `~*`, if the selector
+/// allows all databases. O(patterns of the selector).
 #[inline(always)]
 fn allows_plainly(selector: &Selector, entry: &Entry, args: Args) -> bool {
-    if !selector.commands.has(entry.id) || entry.row.flags.has(Flags::PUBSUB) {
+    if !selector.commands.has(entry.id)
+        || selector.databases.is_some()
+        || entry.row.flags.has(Flags::PUBSUB)
+    {
         return false;
     }
     if selector.all_keys || matches!(entry.needs, Needs::None) {
@@ -124,10 +137,10 @@ fn allows_plainly(selector: &Selector, entry: &Entry, args: Args) -> bool {
 }
 
 #[inline(never)]
-fn check_each(user: &User, entry: &Entry, args: Args) -> Result<(), Denied> {
+fn check_each(user: &User, entry: &Entry, args: Args, db: usize) -> Result<(), Denied> {
     let mut denied = None;
     for selector in &user.selectors {
-        match allows(selector, entry, args) {
+        match allows(selector, entry, args, db) {
             Ok(()) => return Ok(()),
             Err(new) => denied = denied.max(Some(new)),
         }
@@ -135,8 +148,11 @@ fn check_each(user: &User, entry: &Entry, args: Args) -> Result<(), Denied> {
     denied.map_or(Ok(()), Err)
 }
 
-fn allows(selector: &Selector, entry: &Entry, args: Args) -> Result<(), Denied> {
+fn allows(selector: &Selector, entry: &Entry, args: Args, db: usize) -> Result<(), Denied> {
     let flags = entry.row.flags;
+    if let Some(allowed) = &selector.databases {
+        check_databases(allowed, entry, args, db)?;
+    }
     let command = selector.commands.has(entry.id)
         || selector.all_commands
         || flags.has(Flags::NO_AUTH)
@@ -151,6 +167,25 @@ fn allows(selector: &Selector, entry: &Entry, args: Args) -> Result<(), Denied> 
         check_channels(selector, entry, args)?;
     }
     Ok(())
+}
+
+/// Checks the selected database, if the command accesses data there, and the databases that are
+/// arguments of the command. FLUSHALL needs a selector that allows all databases.
+#[cold]
+fn check_databases(allowed: &[usize], entry: &Entry, args: Args, db: usize) -> Result<(), Denied> {
+    let (row, flags) = (&entry.row, entry.row.flags);
+    let accesses_data = !flags.has(Flags::PUBSUB)
+        && (entry.writes() || flags.has(Flags::READONLY) || !matches!(row.keys, Keys::None));
+    if flags.has(Flags::FLUSHES_ALL) || accesses_data && !allowed.contains(&db) {
+        return Err(Denied::Database(0));
+    }
+    let named = row.databases.map(|find| find(args)).unwrap_or_default();
+    let denied = named.into_iter().find(|at| {
+        // The command itself refuses an argument that is no number of a database.
+        let number = args.get(*at).and_then(parse_i64).map(usize::try_from);
+        matches!(number, Some(Ok(number)) if !allowed.contains(&number))
+    });
+    denied.map_or(Ok(()), |at| Err(Denied::Database(at)))
 }
 
 #[cold]
@@ -211,7 +246,7 @@ fn allows_key(selector: &Selector, key: &[u8], need: Need) -> bool {
 }
 
 /// Returns true if a user may run a command and read a key that the command finds while it runs.
-pub(crate) fn may_read(user: &User, entry: &Entry, args: Args, key: &[u8]) -> bool {
+pub(crate) fn may_read(user: &User, entry: &Entry, args: Args, db: usize, key: &[u8]) -> bool {
     let need = Need {
         read: true,
         write: false,
@@ -219,25 +254,25 @@ pub(crate) fn may_read(user: &User, entry: &Entry, args: Args, key: &[u8]) -> bo
     user.is_unrestricted()
         || user.selectors.iter().any(|selector| {
             let reads = selector.all_keys || allows_key(selector, key, need);
-            reads && allows(selector, entry, args).is_ok()
+            reads && allows(selector, entry, args, db).is_ok()
         })
 }
 
 /// Returns true if a user may run a command that also reads keys whose names it computes: SORT with
 /// BY or GET.
-pub(crate) fn reads_any_key(user: &User, entry: &Entry, args: Args) -> bool {
-    user.selectors
-        .iter()
-        .any(|selector| reads_all_of(selector, b"*") && allows(selector, entry, args).is_ok())
+pub(crate) fn reads_any_key(user: &User, entry: &Entry, args: Args, db: usize) -> bool {
+    let mut selectors = user.selectors.iter();
+    selectors
+        .any(|selector| reads_all_of(selector, b"*") && allows(selector, entry, args, db).is_ok())
 }
 
 /// Returns the error of SORT for its first BY or GET that would read keys that the user may not
 /// read. Returns `None` if there is no such option, or if SORT reports another error first.
-pub(crate) fn sort_denial(user: &User, entry: &Entry, args: Args) -> Option<Error> {
+pub(crate) fn sort_denial(user: &User, entry: &Entry, args: Args, db: usize) -> Option<Error> {
     let Keys::Options(options) = entry.row.keys else {
         return None;
     };
-    if options.patterned.is_empty() || reads_any_key(user, entry, args) {
+    if options.patterned.is_empty() || reads_any_key(user, entry, args, db) {
         return None;
     }
     let mut at = options.from;

@@ -1,12 +1,12 @@
-//! Users in files: `aclfile`, and the `user` lines of redis.conf.
+//! Users and roles in files: `aclfile`, and the `user` and `role` lines of redis.conf. Roles are
+//! read first, so a file may have its lines in any order.
 
-use std::collections::btree_map::Entry;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::acl::registry::{UserMap, Users};
-use crate::acl::rules::{RuleError, has_spaces, merged};
-use crate::config::{Config, ConfigError, Settings, UserLine, io_reason, replace_file};
+use crate::acl::registry::{Accounts, Users};
+use crate::acl::rules::{RuleError, Surroundings, has_spaces, merged, refuse_role_name};
+use crate::config::{AccountLine, Config, ConfigError, Settings, io_reason, replace_file};
 use crate::log::{self, Logger};
 use crate::table::CommandTable;
 use crate::world::disk::Disk;
@@ -14,8 +14,8 @@ use crate::world::disk::Disk;
 /// Error of the configured users that prevents the server from starting.
 #[derive(Debug, thiserror::Error)]
 pub enum UsersError {
-    /// A `user` line names a user that an earlier line names, has white space in the user's name,
-    /// has an unmatched parenthesis, or has a rule that cannot be applied.
+    /// A `user` or `role` line has the name of an earlier line or a forbidden name, has an
+    /// unmatched parenthesis, or has a rule that cannot be applied.
     #[error(transparent)]
     Line(#[from] ConfigError),
     /// Users are defined both in redis.conf and in an ACL file.
@@ -44,18 +44,23 @@ impl Users {
     ) -> Result<Self, UsersError> {
         let settings = config.settings();
         let users = Self::new(table, &settings);
-        if settings.acl_file.is_some() && !config.users().is_empty() {
+        if settings.acl_file.is_some() && !config.accounts().is_empty() {
             return Err(UsersError::Both);
         }
-        let mut seen: Vec<&[u8]> = Vec::new();
-        for line in config.users() {
-            if seen.contains(&&line.name[..]) {
-                let reason =
-                    "Duplicate user found. A user can only be defined once in config files";
-                return Err(declaration(line, &line.name, reason).into());
+        for is_role in [true, false] {
+            let mut seen: Vec<&[u8]> = Vec::new();
+            let lines = config.accounts().iter();
+            for line in lines.filter(|line| line.is_role == is_role) {
+                if seen.contains(&&line.name[..]) {
+                    let kind = kind(is_role);
+                    let reason = format!(
+                        "Duplicate {kind} found. A {kind} can only be defined once in config files"
+                    );
+                    return Err(declaration(line, &line.name, &reason).into());
+                }
+                seen.push(&line.name);
+                users.create(line, &settings, logger)?;
             }
-            seen.push(&line.name);
-            users.create(line, &settings, logger)?;
         }
         if let Some(file) = &settings.acl_file {
             let loaded = users
@@ -66,15 +71,23 @@ impl Users {
         Ok(users)
     }
 
-    /// Creates the user of a line of redis.conf, or changes the default user.
+    /// Creates the user or the role of a line of redis.conf, or changes the default user.
     fn create(
         &self,
-        line: &UserLine,
+        line: &AccountLine,
         settings: &Settings,
         logger: &Logger,
     ) -> Result<(), ConfigError> {
-        if has_spaces(&line.name) {
-            return Err(line.refused("Spaces not allowed in ACL usernames"));
+        match line.is_role {
+            true => {
+                if let Some(reason) = refuse_role_name(&line.name) {
+                    return Err(line.refused(reason));
+                }
+            }
+            false if has_spaces(&line.name) => {
+                return Err(line.refused("Spaces not allowed in ACL usernames"));
+            }
+            false => {}
         }
         let words = line.rules.iter().map(Vec::as_slice);
         let mut rules = merged(words).map_err(|at| {
@@ -84,14 +97,18 @@ impl Users {
                 "Unmatched parenthesis in acl selector",
             )
         })?;
-        if self.get(&line.name).is_some() {
+        if !line.is_role && self.get(&line.name).is_some() {
             rules.insert(0, b"reset".to_vec());
         }
-        let changed = self
-            .set(&line.name, &rules, settings.acl_all_channels)
+        let all_channels = settings.acl_all_channels;
+        let changed = match line.is_role {
+            true => self.set_role(&line.name, &rules, all_channels),
+            false => self.set(&line.name, &rules, all_channels),
+        };
+        let changed = changed
             .map_err(|refused| declaration(line, &refused.rule, &refused.error.to_string()))?;
         warn_of_first_args(logger, &changed.deprecated);
-        if !changed.new.on {
+        if !changed.on {
             log::notice!(
                 logger,
                 "The user '{}' is disabled (there is no 'on' modifier in the user description). Make sure this is not a \
@@ -102,7 +119,7 @@ impl Users {
         Ok(())
     }
 
-    /// Reads a file of users. [`Users::replace`] puts the result into effect.
+    /// Reads a file of users and roles. [`Users::replace`] puts the result into effect.
     ///
     /// # Errors
     /// Returns Redis's text: the reason why the file cannot be read, or the errors of its lines.
@@ -112,7 +129,7 @@ impl Users {
         file: &Path,
         settings: &Settings,
         logger: &Logger,
-    ) -> Result<UserMap, String> {
+    ) -> Result<Accounts, String> {
         let name = file.display();
         let text = disk.read(&settings.dir.join(file)).map_err(|error| {
             format!(
@@ -121,24 +138,29 @@ impl Users {
             )
         })?;
         let all_channels = settings.acl_all_channels;
-        let mut users = UserMap::new();
-        let mut errors = String::new();
-        for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
-            let location = format!("{name}:{number}");
-            let line = line.trim_ascii();
-            if !line.is_empty() {
-                self.read_line(
-                    line,
-                    &location,
-                    all_channels,
-                    logger,
-                    &mut users,
-                    &mut errors,
-                );
+        let mut read = Reading {
+            accounts: Accounts::default(),
+            errors: String::new(),
+            all_channels,
+            logger,
+        };
+        for is_role in [true, false] {
+            for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
+                let line = line.trim_ascii();
+                let mut words = line.split(|byte| *byte == b' ');
+                if !line.is_empty() && (words.next() == Some(b"role")) == is_role {
+                    let location = format!("{name}:{number}");
+                    self.read_line(words.collect(), line, is_role, &location, &mut read);
+                }
             }
         }
+        let Reading {
+            accounts,
+            mut errors,
+            ..
+        } = read;
         if errors.is_empty() {
-            return Ok(users);
+            return Ok(accounts);
         }
         errors.push_str(
             "WARNING: ACL errors detected, no change to the previously active ACL rules was performed",
@@ -146,35 +168,52 @@ impl Users {
         Err(errors)
     }
 
-    /// Adds the user of a line to `users`, or the errors of the line to `errors`.
+    /// Adds the user or the role of a line, or the errors of the line. `words` are the words after
+    /// the first.
     fn read_line(
         &self,
+        words: Vec<&[u8]>,
         line: &[u8],
+        is_role: bool,
         location: &str,
-        all_channels: bool,
-        logger: &Logger,
-        users: &mut UserMap,
-        errors: &mut String,
+        read: &mut Reading<'_>,
     ) {
-        let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
-        let [b"user", name, rules @ ..] = &words[..] else {
-            return errors.push_str(&format!(
-                "{location} should start with user keyword followed by the username. "
-            ));
+        let errors = &mut read.errors;
+        let is_user = line.starts_with(b"user ");
+        let [name, rules @ ..] = &words[..] else {
+            return errors.push_str(&match is_role {
+                true => format!("{location}: role definition requires a role name. "),
+                false => no_user(location),
+            });
         };
+        if !is_role && !is_user {
+            return errors.push_str(&no_user(location));
+        }
         let shown = String::from_utf8_lossy(name);
+        if is_role && let Some(reason) = refuse_role_name(name) {
+            return errors.push_str(&format!(
+                "{location}: invalid role name '{shown}': {reason}. "
+            ));
+        }
         if has_spaces(name) {
             return errors.push_str(&format!(
                 "'{location}: username '{shown}' contains invalid characters. "
             ));
         }
         let number = location.rsplit(':').next().unwrap_or_default();
-        let Entry::Vacant(vacant) = users.entry((*name).into()) else {
+        let Accounts { users, roles } = &mut read.accounts;
+        let known = if is_role { &*roles } else { &*users };
+        if known.contains_key(*name) {
+            let kind = kind(is_role);
             return errors.push_str(&format!(
-                "WARNING: Duplicate user '{shown}' found on line {number}. "
+                "WARNING: Duplicate {kind} '{shown}' found on line {number}. "
             ));
+        }
+        let around = Surroundings {
+            all_channels: read.all_channels,
+            roles: (!is_role).then_some(&*roles),
         };
-        let mut user = self.new_user(name, all_channels);
+        let mut user = self.new_user(name, read.all_channels);
         let Ok(rules) = merged(rules.iter().copied()) else {
             return errors.push_str(&format!(
                 "{location}: Unmatched parenthesis in selector definition."
@@ -183,9 +222,9 @@ impl Users {
         let mut wrong = false;
         for rule in rules {
             let rule = rule.trim_ascii();
-            match self.rules.apply(&mut user, rule, all_channels) {
+            match self.rules.apply(&mut user, rule, around) {
                 Ok(false) => {}
-                Ok(true) => warn_of_first_args(logger, &[rule.to_vec()]),
+                Ok(true) => warn_of_first_args(read.logger, &[rule.to_vec()]),
                 // All unknown commands and categories of the line are reported, but only the first
                 // error of another kind, because that error may cause the next ones.
                 Err(error @ RuleError::Unknown) => errors.push_str(&format!(
@@ -199,10 +238,11 @@ impl Users {
                 }
             }
         }
-        vacant.insert(Arc::new(user));
+        let all = if is_role { roles } else { users };
+        all.insert((*name).into(), Arc::new(user));
     }
 
-    /// Writes all users to a file. After a crash the file is either unchanged or complete.
+    /// Writes all users and roles to a file. After a crash the file is unchanged or complete.
     pub(crate) fn write(&self, path: &Path) -> std::io::Result<()> {
         let mut text = Vec::new();
         for line in self.lines() {
@@ -211,6 +251,22 @@ impl Users {
         }
         replace_file(path, &text)
     }
+}
+
+/// State of [`Users::read`].
+struct Reading<'a> {
+    accounts: Accounts,
+    errors: String,
+    all_channels: bool,
+    logger: &'a Logger,
+}
+
+fn kind(is_role: bool) -> &'static str {
+    if is_role { "role" } else { "user" }
+}
+
+fn no_user(location: &str) -> String {
+    format!("{location} should start with user keyword followed by the username. ")
 }
 
 /// Logs Redis's warning for deprecated rules that allow a first argument.
@@ -225,7 +281,7 @@ pub(crate) fn warn_of_first_args(logger: &Logger, rules: &[Vec<u8>]) {
     }
 }
 
-fn declaration(line: &UserLine, word: &[u8], reason: &str) -> ConfigError {
-    let word = String::from_utf8_lossy(word);
-    line.refused(&format!("Error in user declaration '{word}': {reason}"))
+fn declaration(line: &AccountLine, word: &[u8], reason: &str) -> ConfigError {
+    let (kind, word) = (kind(line.is_role), String::from_utf8_lossy(word));
+    line.refused(&format!("Error in {kind} declaration '{word}': {reason}"))
 }

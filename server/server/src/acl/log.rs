@@ -16,10 +16,17 @@ pub(crate) enum Reason {
     Command,
     Key,
     Channel,
+    Database,
 }
 
 impl Reason {
-    pub(crate) const ALL: [Self; 4] = [Self::Auth, Self::Command, Self::Key, Self::Channel];
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Auth,
+        Self::Command,
+        Self::Key,
+        Self::Channel,
+        Self::Database,
+    ];
 
     /// Returns the name that ACL LOG shows.
     pub(crate) fn name(self) -> &'static str {
@@ -28,6 +35,7 @@ impl Reason {
             Self::Command => "command",
             Self::Key => "key",
             Self::Channel => "channel",
+            Self::Database => "database",
         }
     }
 
@@ -38,6 +46,7 @@ impl Reason {
             Self::Command => "acl_access_denied_cmd",
             Self::Key => "acl_access_denied_key",
             Self::Channel => "acl_access_denied_channel",
+            Self::Database => "acl_access_denied_db",
         }
     }
 }
@@ -48,6 +57,7 @@ impl From<Denied> for Reason {
             Denied::Command => Self::Command,
             Denied::Key(_) => Self::Key,
             Denied::Channel(_) => Self::Channel,
+            Denied::Database(_) => Self::Database,
         }
     }
 }
@@ -78,8 +88,8 @@ impl Context {
 pub(crate) struct Denial {
     pub(crate) reason: Reason,
     pub(crate) context: Context,
-    /// Name of the denied command, key or channel; for [`Reason::Auth`] the command that failed to
-    /// authenticate.
+    /// Name of the denied command, key, channel or database; for [`Reason::Auth`] the command that
+    /// failed to authenticate.
     pub(crate) object: Vec<u8>,
     pub(crate) user: Arc<[u8]>,
     /// The client's line of CLIENT LIST at that time.
@@ -100,7 +110,7 @@ pub(crate) struct Entry {
 #[derive(Default)]
 pub(crate) struct Log {
     entries: Mutex<(u64, VecDeque<Entry>)>,
-    denied: [AtomicU64; 4],
+    denied: [AtomicU64; Reason::ALL.len()],
 }
 
 impl Log {

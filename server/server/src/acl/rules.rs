@@ -4,12 +4,17 @@
 //! As in Redis 7.2, the printed commands of a user begin with `+@all` or `-@all`. The rules about
 //! single commands and categories follow in the order in which they were applied. If several rules
 //! are about the same command or category, only the last of them is printed.
+//!
+//! Two kinds of rules are Valkey's: the databases of a selector (9.1), and roles (9.2), which are
+//! named sets of selectors for several users.
+
+use std::sync::Arc;
 
 use punctual_store::error::c_string;
 use thiserror::Error;
 
 use crate::acl::categories::{self, Category, set_with_subcommands};
-use crate::acl::user::{Hash, KeyPattern, Pattern, Sanitize, Selector, User, hash};
+use crate::acl::user::{Hash, KeyPattern, Pattern, Sanitize, Selector, User, UserMap, hash};
 use crate::config::quoting;
 use crate::table::{CommandTable, Entry};
 
@@ -38,6 +43,19 @@ pub(crate) enum RuleError {
     Hash,
     #[error("Allowing first-arg of a subcommand is not supported")]
     FirstArgOfSubcommand,
+    #[error("The provided database ID is out of range")]
+    Database,
+    #[error("The role does not exist")]
+    NoSuchRole,
+}
+
+/// What rules refer to besides the command table.
+#[derive(Clone, Copy)]
+pub(crate) struct Surroundings<'a> {
+    /// Whether new selectors start with all channels.
+    pub(crate) all_channels: bool,
+    /// The roles that rules may name; `None` for the rules of a role, which has only selectors.
+    pub(crate) roles: Option<&'a UserMap>,
 }
 
 /// The command table and its categories, to which rules refer.
@@ -93,8 +111,8 @@ impl Rules {
             .find(|category| name.eq_ignore_ascii_case(category.name.as_bytes()))
     }
 
-    /// Applies a rule to a user. With `all_channels`, new selectors start with all channels.
-    /// Returns true if the rule allows a first argument, which is deprecated.
+    /// Applies a rule to a user or a role. Returns true if the rule allows a first argument, which
+    /// is deprecated.
     ///
     /// # Errors
     /// If the rule cannot be applied, the user is unchanged.
@@ -102,11 +120,45 @@ impl Rules {
         &self,
         user: &mut User,
         rule: &[u8],
-        all_channels: bool,
+        around: Surroundings<'_>,
     ) -> Result<bool, RuleError> {
         let is = |word: &str| rule.eq_ignore_ascii_case(word.as_bytes());
         match rule {
             [] => {}
+            [b'(', inside @ .., b')'] => {
+                let mut selector = Selector::new(self.table.entries(), around.all_channels);
+                let mut deprecated = false;
+                for rule in quoting::split(inside).unwrap_or_default() {
+                    deprecated |= self.apply_to_selector(&mut selector, &rule)?;
+                }
+                user.add_selector(selector);
+                user.updated();
+                return Ok(deprecated);
+            }
+            _ if is("clearselectors") => user.clear_selectors(),
+            _ => match around.roles {
+                Some(roles) if self.apply_to_user(user, rule, around, roles)? => {}
+                _ => {
+                    let deprecated = self.apply_to_selector(user.root(), rule)?;
+                    user.updated();
+                    return Ok(deprecated);
+                }
+            },
+        }
+        user.updated();
+        Ok(false)
+    }
+
+    /// Applies a rule that a role cannot have. Returns false if it is another rule.
+    fn apply_to_user(
+        &self,
+        user: &mut User,
+        rule: &[u8],
+        around: Surroundings<'_>,
+        roles: &UserMap,
+    ) -> Result<bool, RuleError> {
+        let is = |word: &str| rule.eq_ignore_ascii_case(word.as_bytes());
+        match rule {
             _ if is("on") => user.on = true,
             _ if is("off") => user.on = false,
             _ if is("skip-sanitize-payload") => user.sanitize = Sanitize::Skip,
@@ -131,34 +183,22 @@ impl Rules {
                 let at = user.passwords.iter().position(|known| *known == hash);
                 user.passwords.remove(at.ok_or(RuleError::NoSuchPassword)?);
             }
-            [b'(', inside @ .., b')'] => {
-                let mut selector = Selector::new(self.table.entries(), all_channels);
-                let mut deprecated = false;
-                for rule in quoting::split(inside).unwrap_or_default() {
-                    deprecated |= self.apply_to_selector(&mut selector, &rule)?;
-                }
-                user.selectors.push(selector);
-                user.updated();
-                return Ok(deprecated);
-            }
-            _ if is("clearselectors") => user.selectors.truncate(1),
+            _ if is("resetroles") => user.set_roles(Vec::new()),
             _ if is("reset") => {
                 let identity = user.identity.clone();
-                *user = User::new(identity, self.table.entries(), all_channels);
+                *user = User::new(identity, self.table.entries(), around.all_channels);
                 user.sanitize = Sanitize::Check;
             }
-            _ => {
-                let deprecated = self.apply_to_selector(user.root(), rule)?;
-                user.updated();
-                return Ok(deprecated);
-            }
+            _ => match strip_word(rule, b"role=") {
+                Some(names) => user.set_roles(find_roles(roles, names)?),
+                None => return Ok(false),
+            },
         }
-        user.updated();
-        Ok(false)
+        Ok(true)
     }
 
-    /// Applies a rule about commands, keys or channels to a selector. Returns true if the rule
-    /// allows a first argument.
+    /// Applies a rule about commands, keys, channels or databases to a selector. Returns true if
+    /// the rule allows a first argument.
     fn apply_to_selector(&self, selector: &mut Selector, rule: &[u8]) -> Result<bool, RuleError> {
         let is = |word: &str| rule.eq_ignore_ascii_case(word.as_bytes());
         match rule {
@@ -168,6 +208,8 @@ impl Rules {
             _ if is("resetchannels") => selector.set_all_channels(false),
             _ if is("allcommands") || is("+@all") => selector.set_all_commands(true),
             _ if is("nocommands") || is("-@all") => selector.set_all_commands(false),
+            _ if is("alldbs") => selector.databases = None,
+            _ if is("resetdbs") => selector.databases = Some(Vec::new()),
             [b'~' | b'%', ..] => {
                 if selector.all_keys {
                     return Err(RuleError::AllKeys);
@@ -201,7 +243,10 @@ impl Rules {
             }
             [b'+', name @ ..] => return self.allow(selector, name),
             [b'-', name @ ..] => self.set(selector, self.find(name)?, false),
-            _ => return Err(RuleError::Syntax),
+            _ => match strip_word(rule, b"db=") {
+                Some(numbers) => selector.databases = Some(databases(numbers)?),
+                None => return Err(RuleError::Syntax),
+            },
         }
         Ok(false)
     }
@@ -266,7 +311,17 @@ pub(crate) fn print(user: &User) -> Vec<u8> {
             .iter()
             .map(|hash| format!("#{}", hex(hash)).into()),
     );
-    for (i, selector) in user.selectors.iter().enumerate() {
+    if !user.roles().is_empty() {
+        words.push([b"role=", &print_roles(user)[..]].concat());
+    }
+    words.push(print_permissions(user));
+    words.join(&b' ')
+}
+
+/// Returns the rules of a user's own selectors. They are all rules of a role.
+pub(crate) fn print_permissions(user: &User) -> Vec<u8> {
+    let mut words = Vec::new();
+    for (i, selector) in user.own_selectors().iter().enumerate() {
         let text = print_selector(selector);
         words.push(match i {
             0 => text,
@@ -283,6 +338,11 @@ fn print_selector(selector: &Selector) -> Vec<u8> {
         words.push(b"resetchannels".to_vec());
     }
     words.extend(Some(print_channels(selector)).filter(|channels| !channels.is_empty()));
+    match selector.databases.as_deref() {
+        None => {}
+        Some([]) => words.push(b"resetdbs".to_vec()),
+        Some(_) => words.push(print_databases(selector)),
+    }
     words.push(print_commands(selector));
     words.join(&b' ')
 }
@@ -341,6 +401,76 @@ pub(crate) fn print_channels(selector: &Selector) -> Vec<u8> {
     let print = |channel: &Pattern| [b"&", &channel.text[..]].concat();
     let patterns: Vec<Vec<u8>> = selector.channels.iter().map(print).collect();
     patterns.join(&b' ')
+}
+
+/// Returns the rule that creates a selector's set of databases. It is empty for the empty set.
+pub(crate) fn print_databases(selector: &Selector) -> Vec<u8> {
+    let numbers = match selector.databases.as_deref() {
+        None => return b"alldbs".to_vec(),
+        Some([]) => return Vec::new(),
+        Some(numbers) => numbers,
+    };
+    let numbers: Vec<String> = numbers.iter().map(usize::to_string).collect();
+    format!("db={}", numbers.join(",")).into()
+}
+
+/// Returns the names of a user's roles, separated by commas.
+pub(crate) fn print_roles(user: &User) -> Vec<u8> {
+    let names: Vec<&[u8]> = user.roles().iter().map(|r| &r.identity.name[..]).collect();
+    names.join(&b',')
+}
+
+/// Returns the rest of a rule that begins with this word, ignoring case.
+fn strip_word<'r>(rule: &'r [u8], word: &[u8]) -> Option<&'r [u8]> {
+    let (begin, rest) = rule.split_at_checked(word.len())?;
+    begin.eq_ignore_ascii_case(word).then_some(rest)
+}
+
+/// Parses numbers of databases, separated by commas. Sorts them and removes copies.
+fn databases(numbers: &[u8]) -> Result<Vec<usize>, RuleError> {
+    let mut all = Vec::new();
+    for number in numbers.split(|byte| *byte == b',') {
+        let number = std::str::from_utf8(number).map_err(|_| RuleError::Syntax)?;
+        let number: i128 = number.parse().map_err(|_| RuleError::Syntax)?;
+        let number = i32::try_from(number).ok();
+        let number = number.and_then(|number| usize::try_from(number).ok());
+        all.push(number.ok_or(RuleError::Database)?);
+    }
+    all.sort_unstable();
+    all.dedup();
+    Ok(all)
+}
+
+/// Returns the roles with these names, which commas separate, each once.
+fn find_roles(roles: &UserMap, names: &[u8]) -> Result<Vec<Arc<User>>, RuleError> {
+    let names: Vec<&[u8]> = names.split(|byte| *byte == b',').collect();
+    if names.iter().any(|name| name.is_empty()) {
+        return Err(RuleError::Syntax);
+    }
+    let mut found: Vec<Arc<User>> = Vec::new();
+    for name in names {
+        let role = roles.get(name).ok_or(RuleError::NoSuchRole)?;
+        if !found.iter().any(|known| Arc::ptr_eq(known, role)) {
+            found.push(Arc::clone(role));
+        }
+    }
+    Ok(found)
+}
+
+/// Returns the reason why a role cannot have this name, with Valkey's texts. Such a name could not
+/// be read back from a file or from `role=`.
+pub(crate) fn refuse_role_name(name: &[u8]) -> Option<&'static str> {
+    if name.is_empty() {
+        Some("Role names can't be empty")
+    } else if !name.iter().all(u8::is_ascii_graphic) {
+        Some("Role names must be printable ASCII without spaces")
+    } else if name.contains(&b',') {
+        Some("Role names can't contain commas")
+    } else if name.iter().any(|byte| matches!(byte, b'"' | b'\'' | b'\\')) {
+        Some("Role names can't contain quotes or backslashes")
+    } else {
+        None
+    }
 }
 
 pub(crate) fn hex(hash: &Hash) -> String {

@@ -6,6 +6,9 @@ use std::sync::{Arc, LazyLock};
 use punctual_store::glob;
 use sha2::{Digest as _, Sha256};
 
+/// Users, or roles, by name. ACL LIST has the same order.
+pub(crate) type UserMap = BTreeMap<Arc<[u8]>, Arc<User>>;
+
 /// SHA-256 of a password.
 pub(crate) type Hash = [u8; 32];
 
@@ -42,10 +45,16 @@ pub struct User {
     pub(crate) no_password: bool,
     pub(crate) sanitize: Sanitize,
     pub(crate) passwords: Vec<Hash>,
-    /// Permissions: the first selector has the rules outside of parentheses. It is enough that one
-    /// selector allows a command.
+    /// Permissions: first the user's own selectors, of which the first has the rules outside of
+    /// parentheses, then copies of the selectors of `roles`. It is enough that one selector allows
+    /// a command.
     pub(crate) selectors: Vec<Selector>,
-    /// True if a single selector allows all commands, all keys and all channels.
+    /// Number of the user's own selectors.
+    own: usize,
+    /// The user's roles, in the order of the rule that gave them. A role is a `User` of which only
+    /// the name and the selectors are used.
+    roles: Vec<Arc<User>>,
+    /// True if a single selector allows all commands, keys, channels and databases.
     unrestricted: bool,
 }
 
@@ -59,6 +68,8 @@ impl User {
             sanitize: Sanitize::Unset,
             passwords: Vec::new(),
             selectors: vec![Selector::new(commands, all_channels)],
+            own: 1,
+            roles: Vec::new(),
             unrestricted: false,
         }
     }
@@ -89,8 +100,54 @@ impl User {
         &mut self.selectors[0]
     }
 
-    /// Returns true if the user may run all commands on all keys and channels, so that no check is
-    /// needed.
+    /// Returns the user's own selectors, without those of its roles.
+    pub(crate) fn own_selectors(&self) -> &[Selector] {
+        &self.selectors[..self.own]
+    }
+
+    /// Adds a selector of the user's own.
+    pub(crate) fn add_selector(&mut self, selector: Selector) {
+        self.selectors.insert(self.own, selector);
+        self.own += 1;
+    }
+
+    /// Removes the user's own selectors except the first.
+    pub(crate) fn clear_selectors(&mut self) {
+        self.selectors.drain(1..self.own);
+        self.own = 1;
+    }
+
+    pub(crate) fn roles(&self) -> &[Arc<User>] {
+        &self.roles
+    }
+
+    pub(crate) fn has_role(&self, name: &[u8]) -> bool {
+        self.roles.iter().any(|role| *role.identity.name == *name)
+    }
+
+    /// Replaces the roles.
+    pub(crate) fn set_roles(&mut self, roles: Vec<Arc<User>>) {
+        self.selectors.truncate(self.own);
+        for role in &roles {
+            self.selectors.extend_from_slice(role.own_selectors());
+        }
+        self.roles = roles;
+        self.updated();
+    }
+
+    /// Takes the new snapshot of a role, if the user has that role.
+    pub(crate) fn role_changed(&mut self, new: &Arc<User>) {
+        let mut roles = self.roles.clone();
+        for role in &mut roles {
+            if role.identity.name == new.identity.name {
+                *role = Arc::clone(new);
+            }
+        }
+        self.set_roles(roles);
+    }
+
+    /// Returns true if the user may run all commands on all keys, channels and databases, so that
+    /// no check is needed.
     pub(crate) fn is_unrestricted(&self) -> bool {
         self.unrestricted
     }
@@ -106,7 +163,7 @@ impl User {
         self.unrestricted = self
             .selectors
             .iter()
-            .any(|s| s.all_commands && s.all_keys && s.all_channels);
+            .any(|s| s.all_commands && s.all_keys && s.all_channels && s.databases.is_none());
     }
 
     /// Returns true if a client with this password may become the user. The time depends only on
@@ -261,7 +318,7 @@ pub(crate) struct KeyPattern {
     pub(crate) pattern: Pattern,
 }
 
-/// Permissions that apply together: commands, keys and channels.
+/// Permissions that apply together: commands, keys, channels and databases.
 #[derive(Clone, Debug)]
 pub(crate) struct Selector {
     /// All commands are allowed, and no later rule has forbidden one.
@@ -278,6 +335,8 @@ pub(crate) struct Selector {
     pub(crate) keys: Vec<KeyPattern>,
     pub(crate) all_channels: bool,
     pub(crate) channels: Vec<Pattern>,
+    /// Numbers of the allowed databases, ascending; `None` allows all.
+    pub(crate) databases: Option<Vec<usize>>,
 }
 
 impl Selector {
@@ -292,6 +351,7 @@ impl Selector {
             keys: Vec::new(),
             all_channels,
             channels: Vec::new(),
+            databases: None,
         }
     }
 

@@ -1,5 +1,7 @@
 //! ACL: users, their rules, and the log of denials.
 
+use std::sync::Arc;
+
 use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
@@ -9,9 +11,9 @@ use punctual_store::spec::{Flags, Group};
 use crate::acl::categories::{self, is_member};
 use crate::acl::check::{Denied, check};
 use crate::acl::file::warn_of_first_args;
-use crate::acl::registry::DEFAULT;
+use crate::acl::registry::{Changed, DEFAULT, RefusedRule, Users};
 use crate::acl::rules::{self, has_spaces, merged};
-use crate::acl::user::Selector;
+use crate::acl::user::{Selector, User};
 use crate::log;
 use crate::node::call::{Call, ServerCommand, ServerHandler};
 
@@ -39,6 +41,12 @@ static SUBCOMMANDS: &[ServerCommand] = &[
         "Lists the ACL categories or the commands of a category.",
     )
     .syntax("[category]"),
+    row("delrole", -3, ADMIN, del_role).doc(
+        "9.2.0",
+        "O(N). Where N is the number of roles to delete, times the number of users.",
+        "Deletes roles that no user has.",
+    )
+    .syntax("rolename ..."),
     row("deluser", -3, ADMIN, del_user).doc(
         "6.0.0",
         "O(1) amortized time considering the typical user.",
@@ -57,6 +65,12 @@ static SUBCOMMANDS: &[ServerCommand] = &[
         "Returns a random password.",
     )
     .syntax("[bits:integer]"),
+    row("getrole", 3, ADMIN, get_role).doc(
+        "9.2.0",
+        "O(N). Where N is the number of rules of the role, plus the number of users.",
+        "Returns the rules of a role, and the users that have it.",
+    )
+    .syntax("rolename"),
     row("getuser", 3, ADMIN, get_user)
         .doc(
             "6.0.0",
@@ -93,11 +107,23 @@ static SUBCOMMANDS: &[ServerCommand] = &[
             "Added entry ID, timestamp created, and timestamp last updated.",
         )])
         .syntax("[operation: count | RESET]"),
+    row("roles", 2, ADMIN, roles).doc(
+        "9.2.0",
+        "O(N). Where N is the number of roles.",
+        "Returns the names of all roles.",
+    ),
     row("save", 2, ADMIN, save).doc(
         "6.0.0",
         "O(N). Where N is the number of configured users.",
         "Writes all users to the ACL file.",
     ),
+    row("setrole", -3, ADMIN, set_role)
+        .doc(
+            "9.2.0",
+            "O(N). Where N is the number of rules provided, plus the number of users.",
+            "Creates or changes a role: a set of rules for several users.",
+        )
+        .syntax("rolename [rule ...]"),
     row("setuser", -3, ADMIN, set_user)
         .secrets(|args| (2..args.len()).collect())
         .doc(
@@ -160,11 +186,12 @@ fn list(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
 }
 
 fn users(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    let users = call.shared.clients.users.list();
-    reply.array(users.len());
-    for user in users {
-        reply.bulk(&user.identity.name);
-    }
+    write_names(&call.shared.clients.users.list(), reply);
+    Ok(())
+}
+
+fn roles(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
+    write_names(&call.shared.clients.users.roles(), reply);
     Ok(())
 }
 
@@ -174,7 +201,10 @@ fn get_user(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error>
         reply.null();
         return Ok(());
     };
-    reply.map(6);
+    // Clients of Redis get no new fields, unless the user has what Redis does not know.
+    let with_databases = user.own_selectors().iter().any(|s| s.databases.is_some());
+    let fields = 6 + usize::from(with_databases) + usize::from(!user.roles().is_empty());
+    reply.map(fields);
     reply.bulk(b"flags");
     let flags: Vec<&str> = rules::flags(&user).collect();
     reply.set(flags.len());
@@ -186,25 +216,60 @@ fn get_user(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error>
     for hash in &user.passwords {
         reply.bulk(rules::hex(hash).as_bytes());
     }
+    write_selectors(user.own_selectors(), with_databases, reply);
+    if !user.roles().is_empty() {
+        reply.bulk(b"roles");
+        write_names(user.roles(), reply);
+    }
+    Ok(())
+}
+
+fn get_role(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
+    let users = &call.shared.clients.users;
+    let Some(role) = users.role(&args[2]) else {
+        reply.null();
+        return Ok(());
+    };
+    let mut holders = users.list();
+    holders.retain(|user| user.has_role(&args[2]));
+    reply.map(6);
+    write_selectors(role.own_selectors(), true, reply);
+    reply.bulk(b"users");
+    write_names(&holders, reply);
+    Ok(())
+}
+
+/// Writes the fields of the first selector, and the field with the others.
+fn write_selectors(selectors: &[Selector], with_databases: bool, reply: &mut Reply) {
     let describe = |selector: &Selector, reply: &mut Reply<'_>| {
+        let databases = with_databases.then(|| rules::print_databases(selector));
         for (name, text) in [
-            ("commands", rules::print_commands(selector)),
-            ("keys", rules::print_keys(selector)),
-            ("channels", rules::print_channels(selector)),
+            ("commands", Some(rules::print_commands(selector))),
+            ("keys", Some(rules::print_keys(selector))),
+            ("channels", Some(rules::print_channels(selector))),
+            ("databases", databases),
         ] {
-            reply.bulk(name.as_bytes());
-            reply.bulk(&text);
+            if let Some(text) = text {
+                reply.bulk(name.as_bytes());
+                reply.bulk(&text);
+            }
         }
     };
-    let (root, others) = (&user.selectors[0], &user.selectors[1..]);
+    let (root, others) = (&selectors[0], &selectors[1..]);
     describe(root, reply);
     reply.bulk(b"selectors");
     reply.array(others.len());
     for selector in others {
-        reply.map(3);
+        reply.map(3 + usize::from(with_databases));
         describe(selector, reply);
     }
-    Ok(())
+}
+
+fn write_names(accounts: &[Arc<User>], reply: &mut Reply) {
+    reply.array(accounts.len());
+    for account in accounts {
+        reply.bulk(&account.identity.name);
+    }
 }
 
 fn set_user(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
@@ -214,30 +279,61 @@ fn set_user(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error>
             "ERR Usernames can't contain spaces or null characters",
         ));
     }
+    change(call, args, "SETUSER", Users::set, reply)
+}
+
+fn set_role(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
+    if let Some(reason) = rules::refuse_role_name(args.at(2)) {
+        return Err(Error::Text(format!("ERR {reason}").into()));
+    }
+    change(call, args, "SETROLE", Users::set_role, reply)
+}
+
+/// A method of [`Users`] that applies rules to the user or role with a name. The last argument is
+/// whether new selectors start with all channels.
+type Set = fn(&Users, &[u8], &[Vec<u8>], bool) -> Result<Changed, RefusedRule>;
+
+/// Applies the rules of SETUSER or SETROLE.
+fn change(
+    call: &mut Call,
+    args: Args,
+    command: &str,
+    set: Set,
+    reply: &mut Reply,
+) -> Result<(), Error> {
     let rules = merged(args.skip(3).iter()).map_err(|at| {
         let before = "ERR Unmatched parenthesis in acl selector starting at '";
         Error::repeating(before, c_string(args.at(3 + at)), "'.")
     })?;
-    // Unlocks the turn's shards: SETUSER ends blocked commands that the new rules forbid, and must
-    // lock the shards of their keys.
+    // Unlocks the turn's shards: the command ends blocked commands that the new rules forbid, and
+    // must lock the shards of their keys.
     call.turn.release();
-    let all_channels = call.shared.settings().acl_all_channels;
-    let changed = call
-        .shared
-        .clients
-        .users
-        .set(name, &rules, all_channels)
-        .map_err(|refused| {
-            let before = "ERR Error in ACL SETUSER modifier '";
-            let after = format!("': {}", refused.error);
-            Error::repeating(before, c_string(&refused.rule), &after)
-        })?;
-    warn_of_first_args(&call.shared.logger, &changed.deprecated);
-    if changed.old.is_some() {
-        call.shared
-            .user_changed(call.session, call.loop_number, &changed.new);
+    let shared = call.shared;
+    let all_channels = shared.settings().acl_all_channels;
+    let changed = set(&shared.clients.users, args.at(2), &rules, all_channels);
+    let changed = changed.map_err(|refused| {
+        let before = format!("ERR Error in ACL {command} modifier '");
+        let after = format!("': {}", refused.error);
+        Error::repeating(&before, c_string(&refused.rule), &after)
+    })?;
+    warn_of_first_args(&shared.logger, &changed.deprecated);
+    for user in &changed.users {
+        shared.user_changed(call.session, call.loop_number, user);
     }
     reply.ok();
+    Ok(())
+}
+
+fn del_role(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
+    let users = &call.shared.clients.users;
+    let deleted = users.delete_roles(args.skip(2).iter()).map_err(|held| {
+        Error::repeating(
+            "ERR The role '",
+            c_string(held),
+            "' is assigned to one or more users",
+        )
+    })?;
+    reply.int(deleted as i64);
     Ok(())
 }
 
@@ -383,17 +479,45 @@ fn dry_run(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> 
         }
         Error::repeating("ERR Command '", c_string(tried.at(0)), "' not found")
     })?;
-    let Err(denied) = check(&user, entry, tried) else {
+    let db = call.session.db;
+    let Err(denied) = check(&user, entry, tried, db) else {
         reply.ok();
         return Ok(());
     };
-    let (before, after) = match denied {
-        Denied::Command => ("This user has no permissions to run the '", "' command"),
-        Denied::Key(_) => ("This user has no permissions to access the '", "' key"),
-        Denied::Channel(_) => ("This user has no permissions to access the '", "' channel"),
-    };
     let object = c_string(denied.object(entry, tried));
-    reply.bulk(&[before.as_bytes(), object, after.as_bytes()].concat());
+    let text = match denied {
+        Denied::Command => [
+            &b"This user has no permissions to run the '"[..],
+            object,
+            b"' command",
+        ]
+        .concat(),
+        Denied::Key(_) => [
+            &b"This user has no permissions to access the '"[..],
+            object,
+            b"' key",
+        ]
+        .concat(),
+        Denied::Channel(_) => [
+            &b"This user has no permissions to access the '"[..],
+            object,
+            b"' channel",
+        ]
+        .concat(),
+        Denied::Database(at) => {
+            let selected = db.to_string();
+            let number = if at == 0 { selected.as_bytes() } else { object };
+            let user = c_string(&args[2]);
+            [
+                &b"User "[..],
+                user,
+                b" has no permissions to access database ",
+                number,
+            ]
+            .concat()
+        }
+    };
+    reply.bulk(&text);
     Ok(())
 }
 
@@ -405,10 +529,14 @@ fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
             "CAT [<category>]",
             "    List all commands that belong to <category>, or all command categories",
             "    when no category is specified.",
+            "DELROLE <rolename> [<rolename> ...]",
+            "    Delete a list of roles that no user has.",
             "DELUSER <username> [<username> ...]",
             "    Delete a list of users.",
             "DRYRUN <username> <command> [<arg> ...]",
             "    Returns whether the user can execute the given command without executing the command.",
+            "GETROLE <rolename>",
+            "    Get the role's details, and the users that have it.",
             "GETUSER <username>",
             "    Get the user's details.",
             "GENPASS [<bits>]",
@@ -420,8 +548,12 @@ fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
             "    Reload users from the ACL file.",
             "LOG [<count> | RESET]",
             "    Show the ACL log entries.",
+            "ROLES",
+            "    List all the role names.",
             "SAVE",
             "    Save the current config to the ACL file.",
+            "SETROLE <rolename> <attribute> [<attribute> ...]",
+            "    Create or modify a role with the specified attributes.",
             "SETUSER <username> <attribute> [<attribute> ...]",
             "    Create or modify a user with the specified attributes.",
             "USERS",

@@ -176,7 +176,7 @@ pub(super) fn rewrite_file(shared: &Shared, all: bool) -> Result<(), RewriteErro
         Some(_) => Vec::new(),
         None => shared.clients.users.lines(),
     };
-    config.set_users(lines);
+    config.set_accounts(lines);
     config.rewrite_file(all)
 }
 

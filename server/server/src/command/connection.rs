@@ -66,6 +66,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
         .syntax("[arguments: protover:integer [AUTH (username password)] [SETNAME clientname]]"),
     row("select", 2, ANY_TIME.or(Flags::SELECTS), select)
         .doc("1.0.0", "O(1)", "Changes the selected database.")
+        .databases(|_| vec![1])
         .syntax("index"),
     row(
         "quit",

@@ -49,7 +49,7 @@ fn run(look: Look, call: &mut Call, args: Args, reply: &mut Reply) -> Result<(),
     look(
         call.turn,
         db,
-        &|key| may_read(user, entry, args, key),
+        &|key| may_read(user, entry, args, db, key),
         args,
         reply,
     )

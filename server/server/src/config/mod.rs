@@ -64,10 +64,11 @@ pub struct Config {
     settings: Arc<Settings>,
     /// The `rename-command` lines, in order.
     renames: Vec<Rename>,
-    /// The `user` lines, in order.
-    users: Vec<UserLine>,
-    /// The `user` lines that CONFIG REWRITE writes; with `None` the file keeps its own lines.
-    rewritten_users: Option<Vec<Vec<u8>>>,
+    /// The `user` and `role` lines, in order.
+    accounts: Vec<AccountLine>,
+    /// The `user` and `role` lines that CONFIG REWRITE writes; with `None` the file keeps its own
+    /// lines.
+    rewritten_accounts: Option<Vec<Vec<u8>>>,
     /// Absolute path of the file that CONFIG REWRITE writes.
     file: Option<PathBuf>,
 }
@@ -93,16 +94,17 @@ impl Rename {
     }
 }
 
-/// A `user` line. The server applies the rules when it starts.
+/// A `user` or `role` line. The server applies the rules when it starts.
 #[derive(Debug, Clone)]
-pub(crate) struct UserLine {
+pub(crate) struct AccountLine {
+    pub(crate) is_role: bool,
     pub(crate) name: Vec<u8>,
     pub(crate) rules: Vec<Vec<u8>>,
     place: Place,
     line: String,
 }
 
-impl UserLine {
+impl AccountLine {
     /// Returns the error that refuses this line with `reason`.
     pub(crate) fn refused(&self, reason: &str) -> ConfigError {
         ConfigError::Line {
@@ -149,8 +151,8 @@ impl Config {
             defaults: values.clone().into(),
             values,
             renames: Vec::new(),
-            users: Vec::new(),
-            rewritten_users: None,
+            accounts: Vec::new(),
+            rewritten_accounts: None,
             file: None,
         })
     }
@@ -221,13 +223,13 @@ impl Config {
     }
 
     /// Sets one directive of an embedded server. Several values are one text, separated by spaces.
-    /// For `rename-command` and `user`, the text is split and unquoted like a line of a file: `KEYS
-    /// ""`.
+    /// For `rename-command`, `user` and `role`, the text is split and unquoted like a line of a
+    /// file: `KEYS ""`.
     ///
     /// # Errors
     /// Returns the errors of [`Config::from_args`].
     pub fn option(&mut self, name: &str, value: &str) -> Result<(), ConfigError> {
-        let several = ["rename-command", "user"]
+        let several = ["rename-command", "user", "role"]
             .iter()
             .any(|s| name.eq_ignore_ascii_case(s));
         let values = if several {
@@ -269,14 +271,14 @@ impl Config {
         &self.renames
     }
 
-    /// Returns the `user` lines, in order.
-    pub(crate) fn users(&self) -> &[UserLine] {
-        &self.users
+    /// Returns the `user` and `role` lines, in order.
+    pub(crate) fn accounts(&self) -> &[AccountLine] {
+        &self.accounts
     }
 
-    /// Sets the `user` lines that the next CONFIG REWRITE writes.
-    pub(crate) fn set_users(&mut self, lines: Vec<Vec<u8>>) {
-        self.rewritten_users = Some(lines);
+    /// Sets the `user` and `role` lines that the next CONFIG REWRITE writes.
+    pub(crate) fn set_accounts(&mut self, lines: Vec<Vec<u8>>) {
+        self.rewritten_accounts = Some(lines);
     }
 
     /// Returns the absolute path of the configuration file.

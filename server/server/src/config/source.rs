@@ -8,7 +8,7 @@ use crate::config::directive::Effect;
 use crate::config::error::{ConfigError, Place};
 use crate::config::invocation::Override;
 use crate::config::value::{Kind, Value};
-use crate::config::{Config, Rename, UserLine, quoting, table};
+use crate::config::{AccountLine, Config, Rename, quoting, table};
 
 /// Maximum depth of nested includes. Deeper nesting usually means that a file includes itself.
 const DEPTH_MAX: usize = 16;
@@ -22,8 +22,10 @@ pub(super) struct Reader<'a> {
     save_seen: bool,
     /// Old and new name in the current line, if it is a `rename-command` line.
     renamed: Option<(Vec<u8>, Vec<u8>)>,
-    /// Name and rules in the current line, if it is a `user` line.
-    user: Option<Vec<Vec<u8>>>,
+    /// Name and rules in the current line, if it is a `user` or `role` line.
+    account: Option<Vec<Vec<u8>>>,
+    /// Whether the current line is a `role` line.
+    is_role: bool,
 }
 
 impl<'a> Reader<'a> {
@@ -33,7 +35,8 @@ impl<'a> Reader<'a> {
             depth: 0,
             save_seen: false,
             renamed: None,
-            user: None,
+            account: None,
+            is_role: false,
         }
     }
 
@@ -100,8 +103,8 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Stores the current line, with its place for errors, if it is a `rename-command` or `user`
-    /// line.
+    /// Stores the current line, with its place for errors, if it is a `rename-command`,
+    /// `user` or `role` line.
     fn keep_line(&mut self, place: impl Fn() -> Place, line: impl Fn() -> String) {
         if let Some((from, to)) = self.renamed.take() {
             let (place, line) = (place(), line());
@@ -112,8 +115,9 @@ impl<'a> Reader<'a> {
                 line,
             });
         }
-        if let Some(mut rules) = self.user.take() {
-            self.config.users.push(UserLine {
+        if let Some(mut rules) = self.account.take() {
+            self.config.accounts.push(AccountLine {
+                is_role: self.is_role,
                 name: rules.remove(0),
                 rules,
                 place: place(),
@@ -190,8 +194,9 @@ impl<'a> Reader<'a> {
                 Ok(())
             }
             (b"loadmodule", _) => Err("modules are not supported".to_owned()),
-            (b"user", [_, ..]) => {
-                self.user = Some(args.iter().map(|word| word.to_vec()).collect());
+            (kind @ (b"user" | b"role"), [_, ..]) => {
+                self.is_role = kind == b"role";
+                self.account = Some(args.iter().map(|word| word.to_vec()).collect());
                 Ok(())
             }
             (b"sentinel", _) => Err("sentinel directive while not in sentinel mode".to_owned()),

@@ -187,7 +187,7 @@ impl Dispatcher<'_, '_> {
         }
         if Rules.is_for(source)
             && session.restricted
-            && let Err(denied) = check(&session.user, entry, args)
+            && let Err(denied) = check(&session.user, entry, args, session.db)
         {
             return Err(Refusal::denied(source, entry, denied));
         }

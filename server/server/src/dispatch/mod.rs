@@ -362,7 +362,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
                     self.turn.pin(None);
                 }
                 let denial = match session.restricted {
-                    true => sort_denial(&session.user, entry, args)
+                    true => sort_denial(&session.user, entry, args, session.db)
                         .or_else(|| timers::denial_of_payload(&session.user, entry, args)),
                     false => None,
                 };

@@ -400,7 +400,8 @@ impl Host for ScriptHost<'_, '_, '_> {
         match find(self.calls.dispatcher.shared, self.calls.session, args) {
             // The number of arguments is not checked.
             Ok(entry) | Err((Some(entry), _)) => {
-                Some(check(&self.calls.session.user, entry, args).is_ok())
+                let session = &*self.calls.session;
+                Some(check(&session.user, entry, args, session.db).is_ok())
             }
             Err((None, _)) => None,
         }

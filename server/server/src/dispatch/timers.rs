@@ -290,7 +290,7 @@ impl Dispatcher<'_, '_> {
         }
         let denied = session
             .restricted
-            .then(|| sort_denial(&session.user, entry, args));
+            .then(|| sort_denial(&session.user, entry, args, session.db));
         Some((Check::Rules, denied??))
     }
 
@@ -332,9 +332,9 @@ impl Dispatcher<'_, '_> {
             return Err(error);
         }
         if session.restricted {
-            let denied: Result<(), Denied> = check(&session.user, entry, args);
+            let denied: Result<(), Denied> = check(&session.user, entry, args, session.db);
             denied.map_err(|denied| denied.error(entry))?;
-            if let Some(error) = sort_denial(&session.user, entry, args) {
+            if let Some(error) = sort_denial(&session.user, entry, args, session.db) {
                 return Err(error);
             }
         }

@@ -114,7 +114,7 @@ impl Shared {
             return;
         };
         let args = waiter.args().as_args();
-        if let Err(denied) = check(user, entry, args)
+        if let Err(denied) = check(user, entry, args, waiter.db())
             && waiter.claim()
         {
             self.log_denial(client, user, denied, Context::TopLevel, entry, args);

@@ -92,7 +92,6 @@ const COMPARED: &[&str] = &[
     "ACL CAT foo",
     "ACL CAT a b",
     "ACL USERS x",
-    "ACL HELP",
     "AUTH x y z w",
     "AUTH nobody y",
     "CLIENT KILL USER nobody",

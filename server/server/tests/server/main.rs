@@ -3,9 +3,11 @@
 //! this folder.
 //!
 //! - `punctual_harness` has the client and starts programs; [`process`] starts the binary; [`wire`]
-//!   starts the servers to compare with; [`waiters`] blocks clients and counts them.
+//!   starts the servers to compare with; [`waiters`] blocks clients and counts them; [`console`]
+//!   runs the examples of a page.
 //! - Every test starts its own server on its own port, so tests run in parallel.
 
+mod console;
 mod follower;
 #[path = "../process/mod.rs"]
 mod process;
@@ -13,7 +15,9 @@ mod waiters;
 mod wire;
 
 mod acl;
+mod acl_databases;
 mod acl_file;
+mod acl_roles;
 mod admin;
 mod any_arguments;
 mod aof;

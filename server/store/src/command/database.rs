@@ -50,6 +50,7 @@ pub static COMMANDS: &[Command] = &[
              databases.",
             "Swaps two databases.",
         )
+        .databases(|_| vec![1, 2])
         .syntax("index1:integer index2:integer"),
 ];
 

@@ -25,6 +25,7 @@ pub static COMMANDS: &[Command] = &[
              strings.",
             "Copies the value and the expiration time of a key to another key.",
         )
+        .databases(databases_of_copy)
         .syntax("source:key destination:key1 [DB destination-db:integer] [REPLACE]"),
     row("del", -2, Flags::WRITE, del)
         .keys(1, -1, 1)
@@ -62,6 +63,7 @@ pub static COMMANDS: &[Command] = &[
         .keys(1, 1, 1)
         .access(&["RW access update"])
         .doc("1.0.0", "O(1)", "Moves a key to another database.")
+        .databases(|_| vec![2])
         .syntax("key db:integer"),
     row("randomkey", 1, Flags::READONLY.or(Flags::WHOLE), random_key)
         .tips(&[
@@ -248,6 +250,13 @@ fn move_key(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     cx.commit_in(target, key, Classes::GENERIC, "move_to", 0);
     reply.int(1);
     Ok(())
+}
+
+/// Returns the positions of the arguments after DB.
+fn databases_of_copy(args: Args) -> Vec<usize> {
+    (4..args.len())
+        .filter(|at| is(&args[*at - 1], "DB"))
+        .collect()
 }
 
 fn copy(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {

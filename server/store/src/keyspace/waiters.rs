@@ -235,6 +235,11 @@ impl Waiter {
         &self.client
     }
 
+    /// Returns the number of the client's database when it began to wait.
+    pub fn db(&self) -> usize {
+        self.client.db
+    }
+
     /// Returns the arguments of the command.
     pub fn args(&self) -> &OwnedArgs {
         &self.args

@@ -13,8 +13,16 @@ use punctual_rdb::listpack::{self, Element, Entries};
 
 use crate::unaligned::UnalignedBox;
 
-/// Size of the entry count, which precedes the entries.
-const COUNT_BYTES: usize = size_of::<u32>();
+/// Size of the entry count, which precedes the entries. It is small because the allocator rounds
+/// the size of a block up to a class, and many hashes of a few fields just miss a class.
+const COUNT_BYTES: usize = size_of::<u16>();
+/// The count that stands for itself and for every larger one. The entries then have to be counted.
+const MANY: usize = u16::MAX as usize;
+
+/// Returns the bytes of the entry count.
+fn count_bytes(count: usize) -> [u8; COUNT_BYTES] {
+    (count.min(MANY) as u16).to_le_bytes()
+}
 
 /// Entries in one block, in 16 bytes.
 #[derive(Clone)]
@@ -33,7 +41,7 @@ impl Packed {
     /// Copies `count` bare entries, which the caller has validated. O(bytes).
     pub fn from_entries(entries: &[u8], count: usize) -> Self {
         let mut bytes = Vec::with_capacity(COUNT_BYTES + entries.len());
-        bytes.extend_from_slice(&(count as u32).to_le_bytes());
+        bytes.extend_from_slice(&count_bytes(count));
         bytes.extend_from_slice(entries);
         Self::of_bytes(bytes)
     }
@@ -45,7 +53,7 @@ impl Packed {
         let room: usize = pairs.clone().map(room).sum();
         let mut bytes = Vec::with_capacity(COUNT_BYTES + room);
         bytes.extend_from_slice(&[0; COUNT_BYTES]);
-        let mut count = 0u32;
+        let mut count = 0;
         for (name, value) in pairs {
             match listpack::find(&bytes, COUNT_BYTES, name, 1) {
                 Some((_, end)) => {
@@ -59,17 +67,25 @@ impl Packed {
                 }
             }
         }
-        bytes[..COUNT_BYTES].copy_from_slice(&count.to_le_bytes());
+        bytes[..COUNT_BYTES].copy_from_slice(&count_bytes(count));
         Self::of_bytes(bytes)
     }
 
-    /// Returns the number of entries. O(1).
+    /// Returns the number of entries. O(1) below 65,535 entries, otherwise O(entries).
     #[inline]
     pub fn len(&self) -> usize {
-        let [a, b, c, d, ..] = *self.0 else {
+        let [a, b, ..] = *self.0 else {
             return 0;
         };
-        u32::from_le_bytes([a, b, c, d]) as usize
+        match usize::from(u16::from_le_bytes([a, b])) {
+            MANY => self.counted(),
+            count => count,
+        }
+    }
+
+    #[cold]
+    fn counted(&self) -> usize {
+        self.iter().count()
     }
 
     /// Returns true if there are no entries.
@@ -182,11 +198,11 @@ impl Packed {
     /// Changes the bytes, which may grow by at most `more`, and adds `count` to the entry count.
     /// The block keeps its exact size, so the allocator can often grow it in place.
     fn edit<R>(&mut self, count: i64, more: usize, change: impl FnOnce(&mut Vec<u8>) -> R) -> R {
-        let len = (self.len() as i64 + count) as u32;
+        let len = (self.len() as i64 + count) as usize;
         let mut bytes = Vec::from(std::mem::take(&mut self.0).into_box());
         bytes.reserve_exact(more);
         let done = change(&mut bytes);
-        bytes[..COUNT_BYTES].copy_from_slice(&len.to_le_bytes());
+        bytes[..COUNT_BYTES].copy_from_slice(&count_bytes(len));
         self.0 = bytes.into_boxed_slice().into();
         done
     }
@@ -221,6 +237,19 @@ mod tests {
             text
         };
         packed.iter().map(text).collect()
+    }
+
+    #[test]
+    fn many_entries_are_counted() {
+        let mut packed = Packed::from_entries(&[1, 1].repeat(MANY - 1), MANY - 1);
+        for len in MANY - 1..MANY + 2 {
+            assert_eq!(packed.len(), len);
+            packed.push(Element::Int(1));
+        }
+        for len in (MANY - 1..MANY + 2).rev() {
+            packed.remove(0..2, 1);
+            assert_eq!(packed.len(), len);
+        }
     }
 
     proptest! {
