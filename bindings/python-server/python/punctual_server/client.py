@@ -141,7 +141,7 @@ class Client:
             self._messages.append(list(value))
 
     def _read_to_messages(self, timeout: float | None) -> None:
-        """Read a message. Whatever follows its first byte has arrived or arrives at once."""
+        """Read a message. Only its first byte may take up to `timeout` seconds to arrive."""
         if not self._input:
             self._socket.settimeout(timeout)
             self._receive()

@@ -24,7 +24,7 @@ def find() -> str:
     named = os.environ.get(VARIABLE)
     if named:
         return named
-    # The second folder is that of `pip install --user`.
+    # `pip install --user` uses the second folder.
     for scheme in (None, f"{os.name}_user"):
         folder = sysconfig.get_path("scripts", scheme) if scheme else sysconfig.get_path("scripts")
         path = os.path.join(folder, "punctual-server")
