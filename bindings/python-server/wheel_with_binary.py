@@ -15,9 +15,12 @@ _MACHINES = {0x3E: "x86_64", 0xB7: "aarch64"}
 
 
 def platform(binary: bytes) -> str:
-    """Return the tag of the systems on which an ELF binary runs."""
+    """Return the tag of the systems on which a binary runs."""
+    if binary[:4] == b"\xcf\xfa\xed\xfe":
+        # A binary of macOS. This was never tried.
+        return "macosx_11_0_arm64" if binary[4] == 0x0C else "macosx_11_0_x86_64"
     if binary[:4] != b"\x7fELF":
-        raise SystemExit("BINARY is not a binary of Linux")
+        raise SystemExit("BINARY is not a binary of Linux or macOS")
     machine = _MACHINES[int.from_bytes(binary[18:20], "little")]
     minors = [int(minor) for minor in re.findall(rb"\0GLIBC_2\.(\d+)", binary)]
     minor = max(minors, default=0)
