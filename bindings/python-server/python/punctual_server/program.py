@@ -9,13 +9,13 @@ import sysconfig
 
 __all__ = ["find"]
 
-VARIABLE = "PUNCTUAL_SERVER_BINARY"
+VARIABLE = "PUNCTUAL_BINARY"
 
 
 def find() -> str:
     """Return the path of the server's binary.
 
-    It is the value of the environment variable `PUNCTUAL_SERVER_BINARY`, or `punctual-server` of
+    It is the value of the environment variable `PUNCTUAL_BINARY`, or `punctual-server` of
     this Python environment, or `punctual-server` or `punctual` on PATH.
 
     Raises:
