@@ -87,6 +87,7 @@ mod signals;
 mod slow_readers;
 mod start_up;
 mod streams_timed;
+mod subkeys;
 mod timers;
 mod timers_kept;
 mod tls;
