@@ -47,6 +47,7 @@ mod functions_kept;
 mod gathered;
 mod hashes;
 mod held_input;
+mod himport;
 mod info;
 
 mod inside;

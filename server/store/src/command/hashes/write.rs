@@ -58,6 +58,25 @@ fn set(cx: &mut Cx, args: Args, command: &'static str) -> Result<usize, Error> {
     Ok(created)
 }
 
+/// Creates a hash of the given fields, or replaces a hash by them.
+pub(super) fn import(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
+    let (key, pairs) = (&args[1], Pairs(args.skip(2)));
+    let (_, found) = cx.seek_typed::<Hash>(key)?;
+    let hash = Hash::of_pairs(pairs.clone(), &cx.limits());
+    cx.overwrite(key, hash.into_value());
+    let names = pairs.clone().map(|(name, _)| name);
+    cx.commit_subkeys(key, Classes::HASH, "hset", pairs.len() as u64, names);
+    if cx.is_logged() {
+        if found.is_some() {
+            cx.effect(&[b"DEL", key]);
+        }
+        let words: Vec<&[u8]> = args.iter().collect();
+        cx.effect(&words);
+    }
+    reply.ok();
+    Ok(())
+}
+
 pub(super) fn hsetnx(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let (key, name, value) = (&args[1], args.at(2), &args[3]);
     let limits = cx.limits();
