@@ -21,3 +21,21 @@ checked() {
 since() {
   echo "$EPOCHREALTIME $1" | awk '{ printf "%.2f", $1 - $2 }'
 }
+
+# Waits until a server on a Unix socket answers PING, for at most 20 seconds: ping SOCKET.
+ping() {
+  python3 - "$1" <<'EOF'
+import socket, sys, time
+for _ in range(2000):
+    with socket.socket(socket.AF_UNIX) as client:
+        try:
+            client.connect(sys.argv[1])
+        except OSError:
+            time.sleep(0.01)
+            continue
+        client.sendall(b"PING\r\n")
+        reply = client.recv(16)
+        sys.exit(0 if reply == b"+PONG\r\n" else f"{sys.argv[1]}: {reply!r} to PING")
+sys.exit(f"{sys.argv[1]}: no server")
+EOF
+}

@@ -3,4 +3,4 @@
 require_relative "../../ruby/test/test_helper"
 require "punctual/server"
 
-PunctualTest.libraries << File.expand_path("../lib", __dir__)
+PunctualTest.add_library File.expand_path("../lib", __dir__)

@@ -3,18 +3,20 @@
 require "rake"
 require "rbconfig"
 
-# The rake task `compile`, which builds an extension in Rust into the gem's `lib`.
+# The rake task `compile`, which builds an extension in Rust into the gem's `lib`, in the folder for
+# this version of Ruby.
 module CargoTask
   extend Rake::DSL
 
   ROOT = File.expand_path("../../..", __dir__)
+  FOLDER = "lib/punctual/#{RUBY_VERSION[/\d+\.\d+/]}".freeze
 
   # @param crate [String] the folder with Cargo.toml
   # @param library [String] name of the crate's library
-  # @param extension [String] path of the built extension, without its ending
+  # @param extension [String] name of the extension's file, without its ending
   def self.define(crate, library:, extension:)
-    extension = "#{extension}.#{RbConfig::CONFIG["DLEXT"]}"
-    desc "Builds the native extension into lib/"
+    extension = File.join(FOLDER, "#{extension}.#{RbConfig::CONFIG["DLEXT"]}")
+    desc "Builds the native extension into #{FOLDER}/"
     task :compile do
       target = ENV.fetch("CARGO_TARGET_DIR") { File.join(ROOT, "target", "ruby") }
       sh({ "CARGO_TARGET_DIR" => target, "RUBY" => RbConfig.ruby },
@@ -28,7 +30,22 @@ module CargoTask
   def self.replace(built, extension)
     return if File.exist?(extension) && FileUtils.identical?(built, extension)
 
+    mkdir_p File.dirname(extension), verbose: false
     cp built, "#{extension}.new", verbose: false
     mv "#{extension}.new", extension, verbose: false
+  end
+
+  # Defines the tasks `gem` and `gem:prebuilt`, which build the gem into the checkout's target/.
+  def self.define_gems(gemspec)
+    name = File.basename(gemspec, ".gemspec")
+    desc "Builds the gem into the checkout's target/"
+    task(:gem) { gem gemspec, "#{name}.gem" }
+    desc "Builds a gem with the compiled extension, for this platform and this version of Ruby"
+    task("gem:prebuilt" => :compile) { gem gemspec, "#{name}-prebuilt.gem", "PUNCTUAL_PREBUILT" => "1" }
+  end
+
+  def self.gem(gemspec, file, environment = {})
+    mkdir_p File.join(ROOT, "target"), verbose: false
+    sh environment, "gem", "build", "--silent", "-C", ROOT, gemspec, "-o", "target/#{file}"
   end
 end

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "punctual/version"
+require_relative "punctual/extension"
 
 # Timers, priority queues, Go's time API and timeouts. The gem punctual-server adds a
 # Redis-compatible server for tests.
@@ -12,7 +13,7 @@ module Punctual
   # Ruby than CRuby, or `PUNCTUAL_PURE=1` in the environment) the same classes are pure Ruby.
   NATIVE =
     begin
-      %w[1 true yes].include?(pure) ? false : require("punctual/punctual")
+      %w[1 true yes].include?(pure) ? false : require(Extension.path("#{__dir__}/punctual", "punctual"))
       !%w[1 true yes].include?(pure)
     rescue LoadError => e
       if RUBY_ENGINE == "ruby"

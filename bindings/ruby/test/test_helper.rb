@@ -13,10 +13,17 @@ module PunctualTest
     Integer(ENV.fetch("PUNCTUAL_SEED") { Random.new_seed % 1_000_000 })
   end
 
+  # With PUNCTUAL_INSTALLED=1, the installed gems are tested.
+  #
   # @return [Array<String>] the folders from which programs in other processes load the gems
   def self.libraries
-    @libraries ||= [File.expand_path("../lib", __dir__)]
+    @libraries ||= []
   end
+
+  def self.add_library(folder)
+    libraries << folder unless ENV["PUNCTUAL_INSTALLED"] == "1"
+  end
+  add_library File.expand_path("../lib", __dir__)
 
   # @return [Array<String>] options of `ruby`
   def self.includes

@@ -21,6 +21,8 @@ pub(crate) enum Supervision {
     None,
     Upstart,
     Systemd(Systemd),
+    /// See `program/parent.rs`.
+    Parent,
 }
 
 /// The notification socket of systemd. Failures to send are logged.
@@ -43,6 +45,7 @@ impl Supervision {
         };
         match mode {
             Supervised::No | Supervised::Auto => Self::None,
+            Supervised::Parent => Self::Parent,
             Supervised::Systemd => Self::systemd(socket, logger),
             Supervised::Upstart if !upstart => {
                 log::warning!(

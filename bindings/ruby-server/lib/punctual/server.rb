@@ -2,7 +2,7 @@
 
 require "punctual"
 begin
-  require "punctual/punctual_server"
+  require Punctual::Extension.path(__dir__, "punctual_server")
 rescue LoadError => e
   raise LoadError, "the gem punctual-server has no native extension for this Ruby, install it again: #{e.message}"
 end

@@ -277,6 +277,8 @@ pub enum Supervised {
     Upstart,
     /// A systemd unit of `Type=notify`.
     Systemd,
+    /// The program that started the server and holds its standard input open.
+    Parent,
     /// Upstart or systemd, depending on the environment variables.
     Auto,
 }
@@ -485,6 +487,7 @@ fn supervised(values: &Values) -> Supervised {
     match values.word("supervised") {
         "upstart" => Supervised::Upstart,
         "systemd" => Supervised::Systemd,
+        "parent" => Supervised::Parent,
         "auto" => Supervised::Auto,
         _ => Supervised::No,
     }

@@ -127,7 +127,8 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     optional("pidfile").at_start().implemented(),
     special("dir", Kind::Directory, ".").protected().not_while_loading().implemented(),
     yes_no("daemonize", "no").at_start().implemented(),
-    choice("supervised", &["upstart", "systemd", "auto", "no"], "no").at_start().implemented(),
+    // `parent` is our own.
+    choice("supervised", &["upstart", "systemd", "parent", "auto", "no"], "no").at_start().implemented(),
     yes_no("always-show-logo", "no").at_start(),
     yes_no("set-proc-title", "yes").at_start(),
     text("proc-title-template", "{title} {listen-addr} {server-mode}"),

@@ -2,6 +2,7 @@
 //! `python -m punctual_server serve` use this module.
 
 pub(crate) mod daemon;
+mod parent;
 pub(crate) mod signals;
 
 use std::ffi::OsString;
@@ -27,6 +28,7 @@ pub const OPTIONS: &str = "\
 Every directive of redis.conf may be given as an option; --directives lists them. Some of Punctual's own:
   --threads N                   event loops, one per thread
   --clock virtual               time stands still until CLOCK ADVANCE or CLOCK SET
+  --supervised parent           stops when its standard input ends; --port 0 selects a free port
   --notify-expired-values yes   expired strings also publish their last value
 ";
 
@@ -121,12 +123,17 @@ pub fn serve(args: Vec<OsString>, host: Host) -> Result<(), ServeError> {
         );
     }
     let ignored = config.without_effect();
+    let is_child = matches!(supervision, Supervision::Parent);
+    let selects_port = is_child && config.settings().port == 0;
     let systemd = match supervision {
         Supervision::Systemd(systemd) => Some(systemd),
         _ => None,
     };
     let starting = Starting::default();
     let signals = SignalThread::start(&starting)?;
+    if is_child {
+        parent::watch(&logger)?;
+    }
     let mut builder = Server::builder()
         .config(config)
         .logger(logger.clone())
@@ -134,6 +141,9 @@ pub fn serve(args: Vec<OsString>, host: Host) -> Result<(), ServeError> {
         .crashes(crashes);
     if let Some(reclaim) = host.reclaim {
         builder = builder.reclaim(reclaim);
+    }
+    if selects_port {
+        builder = builder.port(0);
     }
     let server = match builder.spawn() {
         Ok(server) => server,
@@ -162,6 +172,9 @@ pub fn serve(args: Vec<OsString>, host: Host) -> Result<(), ServeError> {
     let state = Arc::clone(server.shared());
     if let Some(systemd) = &server.shared().systemd {
         systemd.ready();
+    }
+    if is_child {
+        parent::announce(server.port());
     }
     server.join();
     if let Err(e) = signals.end() {

@@ -2,7 +2,7 @@
 //! Debian's files, and with a closed output pipe.
 
 use std::fs;
-use std::io::Read as _;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -312,6 +312,50 @@ fn a_missing_supervisor_does_not_prevent_the_start() {
             None => assert!(complaints.is_empty(), "{log}"),
         }
     }
+}
+
+#[test]
+fn a_server_supervised_by_its_parent_selects_a_port_and_ends_with_its_input() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = Running(
+        program(folder.path(), 0)
+            .args(["--supervised", "parent", "--loglevel", "warning"])
+            .args(["--appendonly", "yes"])
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap(),
+    );
+    let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines();
+    let port = lines
+        .find_map(|line| line.unwrap().strip_prefix("ready port=")?.parse().ok())
+        .expect("a line with the port");
+    let mut c = Wire::to(port);
+    c.expect(&["SET key value"], "+OK|");
+    let info = c.text("INFO server");
+    assert!(info.contains(&format!("\r\ntcp_port:{port}\r\n")));
+
+    // Input does not end the server.
+    let mut input = child.0.stdin.take().unwrap();
+    input.write_all(&[b'\n'; 1000]).unwrap();
+    c.expect(&["PING"], "+PONG|");
+    // The system closes the pipe in the same way if the parent is killed.
+    drop(input);
+    assert!(child.0.wait().unwrap().success());
+    assert!(lines.any(|line| line.unwrap().contains("closed standard input")));
+    let kept = fs::read_dir(folder.path().join("appendonlydir")).unwrap();
+    assert!(kept.count() > 0);
+}
+
+#[test]
+fn a_server_without_a_parent_s_pipe_ends_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = program(folder.path(), 0)
+        .args(["--supervised", "parent"])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let log = String::from_utf8(output.stdout).unwrap();
+    assert!(log.contains("closed standard input"), "{log}");
 }
 
 #[test]

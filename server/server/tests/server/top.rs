@@ -90,7 +90,7 @@ fn a_page_shows_the_next_deadlines() {
     assert_shows(
         &page,
         &[
-            "punctual 0.1.0, master, up ",
+            concat!("punctual ", env!("CARGO_PKG_VERSION"), ", master, up "),
             "clients   ",
             "expired 0 since start",
             "in 5.000s       soon\n",
@@ -130,7 +130,7 @@ fn every_view_is_drawn_and_rates_are_those_between_two_samples() {
     assert_shows(
         &overview,
         &[
-            "punctual 0.1.0, master",
+            concat!("punctual ", env!("CARGO_PKG_VERSION"), ", master"),
             "% of one processor",
             // The key and the timer that were due in between.
             "now                ≤1       ≤1       ≤1       ≤1                    2",
@@ -260,9 +260,15 @@ fn sockets_databases_and_certificates() {
     let tls = ["-h", "localhost", "-p", &port, "--tls"];
     let own = ["--cert", &certificate, "--key", &key];
     let trusted = [&tls[..], &own[..], &["--cacert", &ca]].concat();
-    assert_shows(&page(&trusted, None), &["punctual 0.1.0"]);
+    assert_shows(
+        &page(&trusted, None),
+        &[concat!("punctual ", env!("CARGO_PKG_VERSION"))],
+    );
     let insecure = [&tls[..], &own[..], &["--insecure"]].concat();
-    assert_shows(&page(&insecure, None), &["punctual 0.1.0"]);
+    assert_shows(
+        &page(&insecure, None),
+        &[concat!("punctual ", env!("CARGO_PKG_VERSION"))],
+    );
     let other = [&trusted[..], &["--sni", "elsewhere"]].concat();
     assert_shows(&refused(&other, None), &["not valid for name"]);
     let missing = [&tls[..], &["--cacert", "/nowhere"]].concat();

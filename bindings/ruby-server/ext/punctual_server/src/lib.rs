@@ -15,6 +15,9 @@ mod server;
 
 use magnus::{Error, Module, Ruby};
 
+/// The file with the version of both gems, as a string of Ruby.
+const VERSION: &str = include_str!("../../../../ruby/lib/punctual/version.rb");
+
 #[magnus::init(name = "punctual_server")]
 fn init(ruby: &Ruby) -> Result<(), Error> {
     let punctual = ruby.define_module("Punctual")?;
@@ -22,5 +25,5 @@ fn init(ruby: &Ruby) -> Result<(), Error> {
     let server = punctual.define_class("Server", ruby.class_object())?;
     call::define(ruby, server)?;
     commands::define(ruby, punctual, server)?;
-    punctual.const_set("NATIVE_SERVER_VERSION", env!("CARGO_PKG_VERSION"))
+    punctual.const_set("NATIVE_SERVER_VERSION", VERSION.split('"').nth(1))
 }

@@ -25,6 +25,9 @@ mod timers;
 
 use magnus::{Error, Module, Ruby};
 
+/// The file with the version of both gems, as a string of Ruby.
+const VERSION: &str = include_str!("../../../lib/punctual/version.rb");
+
 #[magnus::init(name = "punctual")]
 fn init(ruby: &Ruby) -> Result<(), Error> {
     ractor::declare_safe();
@@ -33,5 +36,5 @@ fn init(ruby: &Ruby) -> Result<(), Error> {
     timers::define(ruby, punctual)?;
     priority_queue::define(ruby, punctual)?;
     driver::define(ruby, punctual)?;
-    punctual.const_set("NATIVE_VERSION", env!("CARGO_PKG_VERSION"))
+    punctual.const_set("NATIVE_VERSION", VERSION.split('"').nth(1))
 }

@@ -1,0 +1,13 @@
+import { test } from '@punctual/server/vitest';
+import { Redis } from 'ioredis';
+import { expect } from 'vitest';
+
+test('a session ends after half an hour', async ({ punctual }) => {
+  const redis = new Redis(punctual.url);
+  await redis.set('session', 'alice', 'EX', 1800);
+  await punctual.advance(1_799_999);
+  expect(await redis.get('session')).toBe('alice');
+  await punctual.advance(1);
+  expect(await redis.get('session')).toBeNull();
+  await redis.quit();
+});
