@@ -92,7 +92,8 @@ fn expired_elements_share_an_event() {
     ] {
         fixture.run(line);
     }
-    (fixture.events(), fixture.subkeys());
+    fixture.events();
+    fixture.subkeys();
     fixture.advance(10);
     fixture.expire();
     assert_eq!(fixture.subkeys(), "hexpired h a b");
@@ -116,7 +117,8 @@ fn many_fields_that_expire_at_once_come_in_batches() {
     let names = names.join(" ");
     fixture.run(&format!("SADD s {names}"));
     fixture.run(&format!("SPEXPIRE s 10 MEMBERS 10000 {names}"));
-    (fixture.events(), fixture.subkeys());
+    fixture.events();
+    fixture.subkeys();
     fixture.advance(10);
     fixture.run("SCARD s");
     assert_eq!(fixture.events(), "sexpired s, del s");
