@@ -43,8 +43,10 @@ impl Turn<'_> {
         }
     }
 
-    /// Publishes an event and its subkeys, as far as the channels are on.
+    /// Publishes an event and its subkeys, as far as the channels are on. Not inlined, so that a
+    /// command without events needs no room on the stack for the subkeys.
     #[cold]
+    #[inline(never)]
     pub(super) fn publish<'k>(
         &mut self,
         db: usize,
