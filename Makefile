@@ -1,7 +1,7 @@
 # Most targets run the script of the same name in scripts/, whose head describes its options.
 .DEFAULT_GOAL := help
 .PHONY: help run check field test test-c test-sanitizers test-ruby test-ha ha-demo lint bench bench-python instructions soak bench-timers fuzz docs \
-  fmt miri wheels install install-c loom programs proofs test-page site
+  fmt miri wheels install install-c loom programs proofs sim test-page site
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -82,6 +82,9 @@ miri: ## run the library's tests under Miri, which finds undefined behaviour
 
 loom: ## test the timer driver's sleep and wake-up in every order of its threads
 	@scripts/loom
+
+sim: ## run whole servers, their clients and faults under one seed each (SEEDS=200, FROM=1, ONE=42, SECONDS_MAX=60)
+	@scripts/sim
 
 instructions: ## count the instructions of hot operations, and compare with the table (scripts/instructions --renew writes it)
 	@scripts/instructions

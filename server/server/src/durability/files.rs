@@ -286,7 +286,8 @@ impl AofFiles {
     }
 
     /// Opens the last incremental file, or creates an incremental file if the manifest has no such
-    /// file.
+    /// file. Makes the file durable: an earlier server may have ended between a change and its
+    /// sync, and this server has loaded the change, and may reveal it.
     pub(crate) fn open_last(&mut self, disk: &Disk, settings: &Settings) -> Done<OpenFile> {
         let Some(last) = self.manifest.incremental.last() else {
             return self.add_incremental(disk, settings);
@@ -295,6 +296,9 @@ impl AofFiles {
         let what = "Can't open the append-only file";
         let bytes = disk.length(&path).map_err(failed(what, &path))?;
         let output = disk.append(&path).map_err(failed(what, &path))?;
+        let what = "Fail to fsync the AOF file";
+        output.sync().map_err(failed(what, &path))?;
+        self.sync_folder(disk)?;
         Ok(OpenFile {
             output,
             path,

@@ -1,5 +1,4 @@
-//! The server as a program: command line, log, signals and pid file. The binary `punctual` and
-//! `python -m punctual_server serve` use this module.
+//! The server as a program: command line, log, signals and pid file, for the binary `punctual`.
 
 pub(crate) mod daemon;
 mod parent;
@@ -104,24 +103,7 @@ pub fn serve(args: Vec<OsString>, host: Host) -> Result<(), ServeError> {
     if let Some(watch) = host.watch_crashes {
         watch(crashes.clone())?;
     }
-    log::notice!(logger, "oO0OoO0OoO0Oo Punctual is starting oO0OoO0OoO0Oo");
-    log::notice!(
-        logger,
-        "Punctual version={}, speaks as Redis version={}, bits={}, PID: {}, just started",
-        env!("CARGO_PKG_VERSION"),
-        config.settings().redis_version,
-        usize::BITS,
-        std::process::id()
-    );
-    if configured {
-        log::notice!(logger, "Configuration loaded");
-    } else {
-        log::warning!(
-            logger,
-            "Warning: no config file specified, using the default config. In order to specify a config file use punctual \
-             /path/to/redis.conf"
-        );
-    }
+    log_start(&logger, config.settings().redis_version, configured);
     let ignored = config.without_effect();
     let is_child = matches!(supervision, Supervision::Parent);
     let selects_port = is_child && config.settings().port == 0;
@@ -185,4 +167,26 @@ pub fn serve(args: Vec<OsString>, host: Host) -> Result<(), ServeError> {
     }
     log::warning!(logger, "Punctual is now ready to exit, bye bye...");
     Ok(())
+}
+
+/// Logs the version, as Redis does. `configured` is false without arguments.
+fn log_start(logger: &Logger, redis_version: &str, configured: bool) {
+    log::notice!(logger, "oO0OoO0OoO0Oo Punctual is starting oO0OoO0OoO0Oo");
+    log::notice!(
+        logger,
+        "Punctual version={}, speaks as Redis version={}, bits={}, PID: {}, just started",
+        env!("CARGO_PKG_VERSION"),
+        redis_version,
+        usize::BITS,
+        std::process::id()
+    );
+    if configured {
+        log::notice!(logger, "Configuration loaded");
+    } else {
+        log::warning!(
+            logger,
+            "Warning: no config file specified, using the default config. In order to specify a config file use punctual \
+             /path/to/redis.conf"
+        );
+    }
 }

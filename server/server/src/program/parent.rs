@@ -23,9 +23,11 @@ pub(super) fn watch(logger: &Logger) -> io::Result<()> {
         .spawn(move || {
             let mut input = io::stdin().lock();
             let mut ignored = [0; 256];
-            // `read` fails, for example, if standard input is closed. Then no end can be seen, so
-            // the server must not stay.
-            while matches!(input.read(&mut ignored), Ok(1..)) {}
+            // If `read` fails, no end can be seen, so the server must not stay.
+            while match input.read(&mut ignored) {
+                Ok(count) => count > 0,
+                Err(error) => error.kind() == io::ErrorKind::Interrupted,
+            } {}
             log::warning!(logger, "The parent process has closed standard input.");
             // A process may always send a signal to itself.
             let _ = kill_process(getpid(), Signal::TERM);

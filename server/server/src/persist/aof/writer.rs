@@ -147,10 +147,8 @@ pub(super) struct Writer {
 impl Writer {
     pub(super) fn new(shared: Arc<Shared>, file: OpenFile, position: u64) -> Self {
         let began = shared.world.stopwatch();
-        let (synced, released) = (
-            shared.durability.changelog.synced(),
-            shared.durability.changelog.released(),
-        );
+        let log = &shared.durability.changelog;
+        let (synced, released) = (log.synced(), log.released());
         Self {
             shared,
             good_bytes: file.bytes,
@@ -497,8 +495,10 @@ impl Writer {
     fn next_file(&mut self, settings: &Settings, done: &Sender<Result<(), String>>) {
         let aof = &self.shared.durability.aof;
         let disk = &self.shared.durability.disk;
-        let starting = aof.starting.lock().clone();
+        // `switch::restart` sets both under the lock of the files: with the old name and the new
+        // manifest, this file would get two entries.
         let mut files = aof.files.lock();
+        let starting = aof.starting.lock().clone();
         let next = match starting {
             // The append-only file starts with this rewrite, whose base has all data so far.
             Some(name) => files.create_file(disk, &name),

@@ -1,0 +1,244 @@
+//! Hash slots: the slot of a key, and sets of slots.
+
+use std::fmt;
+
+use crc::{CRC_16_XMODEM, Crc, Table};
+
+/// Number of slots of a cluster.
+pub const SLOTS: u16 = 16_384;
+
+/// Bytes of a set of slots on the bus.
+pub const SET_BYTES: usize = SLOTS as usize / 8;
+
+static CRC16: Crc<u16, Table<16>> = Crc::<u16, Table<16>>::new(&CRC_16_XMODEM);
+
+/// Returns the slot of a key: CRC16 of its hash tag, or of the whole name. O(length).
+///
+/// The hash tag is the text between the first `{` and the next `}`, unless it is empty.
+///
+/// ```
+/// use punctual_cluster::slot::of_key;
+///
+/// assert_eq!(of_key(b"foo"), 12_182);
+/// assert_eq!(of_key(b"user:{foo}:mails"), of_key(b"foo"));
+/// assert_ne!(of_key(b"{}foo"), of_key(b"{}bar"));
+/// ```
+pub fn of_key(key: &[u8]) -> u16 {
+    CRC16.checksum(hash_tag(key)) % SLOTS
+}
+
+/// Returns the part of a key that determines its slot. O(length).
+pub fn hash_tag(key: &[u8]) -> &[u8] {
+    let Some(open) = key.iter().position(|&byte| byte == b'{') else {
+        return key;
+    };
+    let inside = &key[open + 1..];
+    match inside.iter().position(|&byte| byte == b'}') {
+        Some(end) if end > 0 => &inside[..end],
+        _ => key,
+    }
+}
+
+/// Returns the shortest word of a-z and 0-9 that has this slot, the first one in the order of these
+/// characters. O(`SLOTS`).
+///
+/// # Panics
+/// If the slot is not below [`SLOTS`].
+///
+/// ```
+/// use punctual_cluster::slot::{of_key, tag};
+///
+/// assert_eq!(of_key(tag(7_000).as_bytes()), 7_000);
+/// ```
+pub fn tag(slot: u16) -> String {
+    const LETTERS: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
+    assert!(slot < SLOTS, "slot {slot}");
+    for length in 1..=4u32 {
+        for number in 0..36usize.pow(length) {
+            let letter = |place: u32| LETTERS[number / 36usize.pow(place) % 36];
+            let word: Vec<u8> = (0..length).rev().map(letter).collect();
+            if of_key(&word) == slot {
+                return String::from_utf8_lossy(&word).into_owned();
+            }
+        }
+    }
+    unreachable!("1.7 million words of four letters have every slot")
+}
+
+/// A set of slots: 2,048 bytes, in which bit `slot % 8` of byte `slot / 8` stands for `slot`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SlotSet(Box<[u64; SET_BYTES / 8]>);
+
+impl Default for SlotSet {
+    fn default() -> Self {
+        Self(Box::new([0; SET_BYTES / 8]))
+    }
+}
+
+impl SlotSet {
+    /// Reads the form of the bus.
+    pub fn from_bytes(bytes: &[u8; SET_BYTES]) -> Self {
+        let mut set = Self::default();
+        for (word, chunk) in set.0.iter_mut().zip(bytes.chunks(8)) {
+            let mut eight = [0; 8];
+            eight.copy_from_slice(chunk);
+            *word = u64::from_le_bytes(eight);
+        }
+        set
+    }
+
+    /// Appends the form of the bus.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        self.0
+            .iter()
+            .for_each(|word| out.extend(word.to_le_bytes()));
+    }
+
+    /// Returns whether the set has this slot. Slots from [`SLOTS`] on are in no set. O(1).
+    pub fn contains(&self, slot: u16) -> bool {
+        let word = self.0.get(usize::from(slot) / 64).copied().unwrap_or(0);
+        word >> (slot % 64) & 1 == 1
+    }
+
+    /// Adds a slot. Ignores slots from [`SLOTS`] on. O(1).
+    pub fn insert(&mut self, slot: u16) {
+        if let Some(word) = self.0.get_mut(usize::from(slot) / 64) {
+            *word |= 1 << (slot % 64);
+        }
+    }
+
+    /// Removes a slot. O(1).
+    pub fn remove(&mut self, slot: u16) {
+        if let Some(word) = self.0.get_mut(usize::from(slot) / 64) {
+            *word &= !(1 << (slot % 64));
+        }
+    }
+
+    /// Adds all slots of another set.
+    pub fn add(&mut self, other: &Self) {
+        self.0
+            .iter_mut()
+            .zip(&other.0[..])
+            .for_each(|(a, b)| *a |= b);
+    }
+
+    /// Removes all slots of another set.
+    pub fn subtract(&mut self, other: &Self) {
+        self.0
+            .iter_mut()
+            .zip(&other.0[..])
+            .for_each(|(a, b)| *a &= !b);
+    }
+
+    /// Keeps only slots that are also in another set.
+    pub fn retain(&mut self, other: &Self) {
+        self.0
+            .iter_mut()
+            .zip(&other.0[..])
+            .for_each(|(a, b)| *a &= b);
+    }
+
+    /// Returns the slots of this set that are not in the other one.
+    #[must_use]
+    pub fn without(&self, other: &Self) -> Self {
+        let mut set = self.clone();
+        set.subtract(other);
+        set
+    }
+
+    /// Returns the slots that are in both sets.
+    #[must_use]
+    pub fn common(&self, other: &Self) -> Self {
+        let mut set = self.clone();
+        set.retain(other);
+        set
+    }
+
+    /// Returns the number of slots.
+    pub fn len(&self) -> usize {
+        self.0.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// Returns whether the set has no slot.
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(|word| *word == 0)
+    }
+
+    /// Returns the slots in ascending order.
+    pub fn iter(&self) -> impl Iterator<Item = u16> {
+        (0..SLOTS).filter(|slot| self.contains(*slot))
+    }
+
+    /// Returns the first and the last slot of each run of neighbours, in ascending order.
+    ///
+    /// ```
+    /// use punctual_cluster::slot::SlotSet;
+    ///
+    /// let set: SlotSet = [1, 2, 3, 7].into_iter().collect();
+    /// assert_eq!(set.ranges(), [(1, 3), (7, 7)]);
+    /// ```
+    pub fn ranges(&self) -> Vec<(u16, u16)> {
+        let mut ranges: Vec<(u16, u16)> = Vec::new();
+        for slot in self.iter() {
+            match ranges.last_mut() {
+                Some((_, last)) if *last + 1 == slot => *last = slot,
+                _ => ranges.push((slot, slot)),
+            }
+        }
+        ranges
+    }
+}
+
+impl FromIterator<u16> for SlotSet {
+    fn from_iter<I: IntoIterator<Item = u16>>(slots: I) -> Self {
+        let mut set = Self::default();
+        slots.into_iter().for_each(|slot| set.insert(slot));
+        set
+    }
+}
+
+impl fmt::Debug for SlotSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.ranges()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hash_tags_are_those_of_the_specification() {
+        let tags: [(&[u8], &[u8]); 6] = [
+            (b"{user1000}.following", b"user1000"),
+            (b"foo{}{bar}", b"foo{}{bar}"),
+            (b"foo{{bar}}zap", b"{bar"),
+            (b"foo{bar}{zap}", b"bar"),
+            (b"foo{bar", b"foo{bar"),
+            (b"", b""),
+        ];
+        for (key, tag) in tags {
+            assert_eq!(hash_tag(key), tag);
+        }
+        assert_eq!(CRC16.checksum(b"123456789"), 0x31c3);
+        assert_eq!(of_key(b""), 0);
+    }
+
+    #[test]
+    fn every_slot_has_a_tag_of_at_most_four_letters() {
+        for slot in (0..SLOTS).step_by(331).chain([SLOTS - 1]) {
+            assert_eq!(of_key(tag(slot).as_bytes()), slot);
+        }
+    }
+
+    #[test]
+    fn bytes_of_a_set_come_back() {
+        let set: SlotSet = [0, 9, 63, 64, 16_383, 16_384].into_iter().collect();
+        let mut bytes = Vec::new();
+        set.write(&mut bytes);
+        assert_eq!((bytes[0], bytes[1], bytes[2_047]), (1, 2, 128));
+        let read = SlotSet::from_bytes(bytes.as_slice().try_into().unwrap());
+        assert_eq!((read.len(), &read), (5, &set));
+        assert!(!set.contains(16_384));
+    }
+}

@@ -1,0 +1,143 @@
+//! Owners of slots. The claim with the larger configuration epoch wins.
+
+use super::{LinkId, Machine, Output};
+use crate::NodeId;
+use crate::nodes::Node;
+use crate::packet::{Body, Header};
+use crate::slot::SlotSet;
+
+impl Machine {
+    /// Compares the slots in a header with the table. Takes newer claims; answers older ones with
+    /// the slots of the present owner.
+    pub(super) fn claims(&mut self, link: LinkId, sender: NodeId, header: &Header) {
+        let owner = header.primary.unwrap_or(sender);
+        let known = self.nodes.get(owner).map(|node| node.slots.clone());
+        let known = known.unwrap_or_default();
+        if known == header.slots {
+            return;
+        }
+        if header.primary.is_none() {
+            self.take(sender, header.config_epoch, &header.slots);
+            self.note_unclaimed(sender, &header.slots);
+        }
+        let disputed = |node: &&Node| {
+            node.id != owner
+                && node.config_epoch > header.config_epoch
+                && !node.slots.common(&header.slots).is_empty()
+        };
+        let newer = self.nodes.iter().find(disputed).map(|node| Body::Update {
+            config_epoch: node.config_epoch,
+            owner: node.id,
+            slots: node.slots.clone(),
+        });
+        if let Some(body) = newer {
+            let packet = self.packet(body);
+            self.send(link, &packet);
+        }
+    }
+
+    /// Notes slots of the sender that it no longer claims: any other primary may claim them.
+    fn note_unclaimed(&mut self, sender: NodeId, claimed: &SlotSet) {
+        if let Some(node) = self.nodes.get(sender) {
+            let left = node.slots.without(claimed);
+            self.unclaimed.add(&left);
+            self.unclaimed.subtract(claimed);
+        }
+    }
+
+    /// Makes a node the owner of the slots that it claims with a newer epoch.
+    pub(super) fn take(&mut self, claimant: NodeId, epoch: u64, claimed: &SlotSet) {
+        let own = self.nodes.own();
+        if claimant == own.id {
+            return;
+        }
+        let served = if own.is_primary() {
+            Some(own.id)
+        } else {
+            own.primary
+        };
+        let Some(node) = self.nodes.get(claimant) else {
+            return;
+        };
+        let mut news = claimed.without(&node.slots);
+        // An arriving slot keeps its owner until the operator names the new one.
+        self.importing.keys().for_each(|slot| news.remove(*slot));
+        for node in self.nodes.iter() {
+            if node.config_epoch >= epoch {
+                let kept = node.slots.without(&self.unclaimed);
+                news.subtract(&kept);
+            }
+        }
+        if news.is_empty() {
+            return;
+        }
+        let had = served
+            .and_then(|id| self.nodes.get(id))
+            .map(|node| node.slots.clone());
+        let lost = had.unwrap_or_default().common(&news);
+        let was_primary = self.nodes.own().is_primary();
+        self.nodes.assign(&news, claimant);
+        self.unclaimed.subtract(&news);
+        let still_served = served.and_then(|id| self.nodes.get(id));
+        let has_none = still_served.is_none_or(|node| node.slots.is_empty());
+        self.changed();
+        if lost.is_empty() {
+            return;
+        }
+        self.migrating.retain(|slot, _| !lost.contains(*slot));
+        if has_none && (self.settings.allow_replica_migration || lost == *claimed) {
+            self.follow(claimant);
+        } else if was_primary {
+            self.outputs.push_back(Output::Lost(lost));
+        }
+    }
+
+    /// Handles a packet about the slots of a third node.
+    pub(super) fn update(&mut self, epoch: u64, owner: NodeId, slots: &SlotSet) {
+        let own = self.own_id();
+        let Some(node) = self.nodes.get_mut(owner) else {
+            return;
+        };
+        if owner == own || node.config_epoch >= epoch {
+            return;
+        }
+        if !node.is_primary() {
+            node.become_primary();
+        }
+        node.config_epoch = epoch;
+        self.current_epoch = self.current_epoch.max(epoch);
+        self.changed();
+        self.take(owner, epoch, slots);
+    }
+
+    /// Gives this node a new epoch if another primary has the same one. Of two such nodes, the one
+    /// with the smaller ID changes.
+    pub(super) fn resolve_epochs(&mut self, sender: NodeId) {
+        let own = self.nodes.own();
+        let collides = |node: &Node| {
+            node.is_primary() && node.config_epoch == own.config_epoch && node.id > own.id
+        };
+        if own.is_primary() && self.nodes.get(sender).is_some_and(collides) {
+            self.current_epoch += 1;
+            self.nodes.own_mut().config_epoch = self.current_epoch;
+            self.changed();
+            self.save_now();
+        }
+    }
+
+    /// Makes this node a replica.
+    pub(super) fn follow(&mut self, primary: NodeId) {
+        let shard = self.nodes.get(primary).and_then(|node| node.shard);
+        let own = self.nodes.own_mut();
+        own.become_replica(primary);
+        if shard.is_some() {
+            own.shard = shard;
+        }
+        self.migrating.clear();
+        self.importing.clear();
+        self.stop_manual();
+        self.election = Default::default();
+        self.changed();
+        self.outputs.push_back(Output::Follow(primary));
+    }
+}

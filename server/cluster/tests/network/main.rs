@@ -1,0 +1,143 @@
+//! Machines in a network in memory: partitions, freezes, kills, restarts with an old file.
+//!
+//! At each step: no slot has two owners in one epoch, and no node votes twice in one epoch. After
+//! the network has healed: each slot is served again, and all views are equal.
+
+mod net;
+
+use net::{Net, TIMEOUT_MS};
+use punctual_cluster::state::Takeover;
+use punctual_harness::seed;
+
+/// Maximum time from the healing of one partition until each slot is served.
+const HEALED_MS: u64 = TIMEOUT_MS + 3_000;
+
+#[test]
+fn a_replica_replaces_a_killed_primary() {
+    let mut net = Net::cluster(1, 3, 1);
+    net.kill(0);
+    let killed_ms = net.now_ms;
+    while net.members[3].promotions == 0 {
+        assert!(
+            net.now_ms - killed_ms < 2 * TIMEOUT_MS + 2_000,
+            "{}",
+            net.view(3)
+        );
+        net.run(10);
+    }
+    net.run(1_000);
+    assert!(net.serves_all());
+    net.restart(0);
+    net.run(HEALED_MS);
+    net.assert_converged();
+    let own = net.members[0].machine.nodes().own();
+    assert_eq!(own.primary, Some(net.members[3].id));
+}
+
+#[test]
+fn the_replica_with_more_data_is_elected() {
+    for seed in 0..8 {
+        let mut net = Net::cluster(seed, 3, 2);
+        // Replica 3 of primary 0 loses its stream before replica 6 does.
+        net.groups[3] = 1;
+        net.run(1_500);
+        net.groups[3] = 0;
+        net.kill(0);
+        let limit_ms = net.now_ms + 3 * TIMEOUT_MS + 4_000;
+        while net.members[3].promotions + net.members[6].promotions == 0 {
+            assert!(net.now_ms < limit_ms);
+            net.run(10);
+        }
+        assert_eq!(net.members[6].promotions, 1, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_minority_serves_nothing_and_elects_nobody() {
+    let mut net = Net::cluster(2, 3, 1);
+    // One primary with its replica, alone.
+    (net.groups[0], net.groups[3]) = (1, 1);
+    net.run(6 * TIMEOUT_MS);
+    assert!(!net.members[0].machine.is_ok());
+    assert!(net.members.iter().all(|member| member.promotions == 0));
+    net.heal();
+    net.run(HEALED_MS);
+    assert!(net.serves_all(), "{}", net.view(1));
+    net.run(2 * TIMEOUT_MS);
+    net.assert_converged();
+}
+
+#[test]
+fn manual_failovers_swap_roles_without_a_failure() {
+    for how in [Takeover::Agreed, Takeover::Force, Takeover::Takeover] {
+        let mut net = Net::cluster(3, 3, 1);
+        let now_ms = net.now_ms;
+        net.members[3].machine.fail_over(how, now_ms).unwrap();
+        net.carry_out(3);
+        net.run(1_500);
+        assert_eq!(net.members[3].promotions, 1, "{how:?}");
+        assert!(net.serves_all());
+        net.run(TIMEOUT_MS);
+        net.assert_converged();
+        let own = net.members[0].machine.nodes().own();
+        assert_eq!(own.primary, Some(net.members[3].id), "{how:?}");
+    }
+}
+
+#[test]
+fn one_partition_heals_within_the_bound() {
+    let start = seed(&["PUNCTUAL_CLUSTER_SEED", "PUNCTUAL_SEED"]);
+    for seed in start..start.wrapping_add(30) {
+        let mut net = Net::cluster(seed, 3, 1 + (seed % 2) as usize);
+        for at in 0..net.groups.len() {
+            net.groups[at] = net.random.below(2) as usize;
+        }
+        let time_ms = net.random.below(6 * TIMEOUT_MS);
+        net.run(time_ms);
+        let groups = net.groups.clone();
+        net.heal();
+        net.run(HEALED_MS);
+        assert!(
+            net.serves_all(),
+            "seed {seed}, {groups:?} {time_ms}:\n{}",
+            net.view(0)
+        );
+        net.run(4 * TIMEOUT_MS);
+        net.assert_converged();
+    }
+}
+
+#[test]
+fn views_converge_after_storms() {
+    let start = seed(&["PUNCTUAL_CLUSTER_SEED", "PUNCTUAL_SEED"]);
+    for seed in start..start.wrapping_add(20) {
+        println!("seed {seed}");
+        let mut net = Net::cluster(seed, 3, 2);
+        for _ in 0..12 {
+            let at = net.random.below(net.groups.len() as u64) as usize;
+            let time_ms = net.random.below(3 * TIMEOUT_MS);
+            match net.random.below(5) {
+                0 => net.groups[at] = net.random.below(3) as usize,
+                1 => net.members[at].frozen_until_ms = net.now_ms + time_ms,
+                2 if net.members[at].alive => net.kill(at),
+                3 if !net.members[at].alive => net.restart(at),
+                _ => net.heal(),
+            }
+            net.run(time_ms);
+        }
+        net.heal();
+        net.run(10 * TIMEOUT_MS + 5_000);
+        net.assert_converged();
+    }
+}
+
+#[test]
+fn an_idle_node_wakes_only_for_its_packets() {
+    let mut net = Net::cluster(5, 3, 1);
+    let before: u64 = net.members.iter().map(|member| member.ticks).sum();
+    net.run(60_000);
+    let after: u64 = net.members.iter().map(|member| member.ticks).sum();
+    let a_second = (after - before) as f64 / 60.0 / net.members.len() as f64;
+    // One ping a second to a random node, and one to each of 5 nodes in half a timeout at most.
+    assert!(a_second < 8.0, "{a_second} wake-ups a second");
+}

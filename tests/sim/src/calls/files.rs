@@ -1,0 +1,370 @@
+//! Files, and the calls that all descriptors share.
+
+use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_void};
+
+use libc::{iovec, off_t, size_t, ssize_t, statx as Statx};
+
+use super::poll::write_count;
+use super::sockets::{gathered, receive, send_all};
+use super::{answer, fail, is_ours, own_path, real};
+use crate::baton;
+use crate::kernel::descriptors::Object;
+use crate::kernel::disk::{Found, OpenFile};
+use crate::kernel::{Kernel, Lie};
+
+/// Kinds of objects that a descriptor is read and written through.
+enum Kind {
+    Counter,
+    Stream,
+    File,
+}
+
+fn kind(fd: c_int) -> Result<Kind, c_int> {
+    baton::enter(|kernel, _| match kernel.object(fd) {
+        Some(Object::Counter(_)) => Ok(Kind::Counter),
+        Some(Object::Stream(_)) => Ok(Kind::Stream),
+        Some(Object::File(_)) => Ok(Kind::File),
+        Some(_) => Err(libc::EINVAL),
+        None => Err(libc::EBADF),
+    })
+}
+
+/// Runs an operation on an open file, with the disks.
+fn with_file<T>(
+    fd: c_int,
+    work: impl FnOnce(&mut Kernel, &mut OpenFile) -> Result<T, c_int>,
+) -> Result<T, c_int> {
+    baton::call(|kernel, _| {
+        let Some(Object::File(file)) = kernel.object(fd) else {
+            return Err(libc::EBADF);
+        };
+        let mut file = file.clone();
+        let result = work(kernel, &mut file);
+        if let Some(Object::File(kept)) = kernel.object(fd) {
+            *kept = file;
+        }
+        result
+    })
+}
+
+unsafe fn open_any(path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
+    if baton::current().is_some() && CStr::from_ptr(path).to_bytes().starts_with(b"/proc/") {
+        // Figures of the real process differ between runs.
+        return fail(libc::ENOENT);
+    }
+    let Some(own) = own_path(path).filter(|_| baton::current().is_some()) else {
+        let args = [
+            libc::AT_FDCWD as usize,
+            path as usize,
+            flags as usize,
+            mode as usize,
+            0,
+            0,
+        ];
+        return real::call(libc::SYS_openat, args) as c_int;
+    };
+    answer(baton::call(|kernel, me| {
+        kernel.trace.tell(|| format!("{me} open {own} {flags:o}"));
+        let file = kernel.disks.open(own, flags)?;
+        let node = kernel.threads[me].node;
+        Ok(kernel.descriptors.add(node, Object::File(file)).0)
+    }))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn open(path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
+    open_any(path, flags, mode)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn open64(path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
+    open_any(path, flags, mode)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn close(fd: c_int) -> c_int {
+    if !is_ours(fd) {
+        return real::call(libc::SYS_close, [fd as usize, 0, 0, 0, 0, 0]) as c_int;
+    }
+    match baton::call(|kernel, _| kernel.close(fd)) {
+        true => 0,
+        false => fail(libc::EBADF),
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn read(fd: c_int, buf: *mut c_void, len: size_t) -> ssize_t {
+    if !is_ours(fd) {
+        return real::call(libc::SYS_read, [fd as usize, buf as usize, len, 0, 0, 0]);
+    }
+    match kind(fd) {
+        Ok(Kind::Stream) => receive(fd, buf, len),
+        Ok(Kind::File) => {
+            let buf = std::slice::from_raw_parts_mut(buf.cast::<u8>(), len);
+            let count = with_file(fd, |kernel, file| kernel.disks.read(file, buf));
+            answer::<i64>(count.map(|count| count as i64)) as ssize_t
+        }
+        Ok(Kind::Counter) => fail::<i64>(libc::EAGAIN) as ssize_t,
+        Err(error) => fail::<i64>(error) as ssize_t,
+    }
+}
+
+fn write_file(fd: c_int, bytes: &[u8]) -> ssize_t {
+    let count = with_file(fd, |kernel, file| {
+        let rate = kernel.weather.failed_writes;
+        if kernel.draws.chance(rate) {
+            kernel
+                .trace
+                .tell(|| format!("write failed {} {}", file.path, bytes.len()));
+            return Err(kernel.draws.one_of(&[libc::EIO, libc::ENOSPC]));
+        }
+        let mut len = bytes.len();
+        if len > 1 && kernel.draws.chance(rate) {
+            len = kernel.draws.between(1, len as u64) as usize;
+        }
+        kernel.trace.bytes(&bytes[..len]);
+        let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace("\r\n", " ");
+        kernel
+            .trace
+            .tell(|| format!("write {} {len}/{} {}", file.path, bytes.len(), shown(bytes)));
+        if kernel.weather.lie == Some(Lie::File) && kernel.draws.chance(2_000) {
+            let lost = kernel.draws.index(len.max(1));
+            let mut bytes = bytes[..len].to_vec();
+            bytes[lost..].fill(b'0');
+            return kernel.disks.write(file, &bytes);
+        }
+        kernel.disks.write(file, &bytes[..len])
+    });
+    answer::<i64>(count.map(|count| count as i64)) as ssize_t
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn write(fd: c_int, buf: *const c_void, len: size_t) -> ssize_t {
+    if !is_ours(fd) {
+        return real::call(libc::SYS_write, [fd as usize, buf as usize, len, 0, 0, 0]);
+    }
+    match kind(fd) {
+        Ok(Kind::Counter) => write_count(fd, buf),
+        Ok(Kind::Stream) => send_all(fd, std::slice::from_raw_parts(buf.cast(), len)),
+        Ok(Kind::File) => write_file(fd, std::slice::from_raw_parts(buf.cast(), len)),
+        Err(error) => fail::<i64>(error) as ssize_t,
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn writev(fd: c_int, buffers: *const iovec, count: c_int) -> ssize_t {
+    if !is_ours(fd) {
+        let args = [fd as usize, buffers as usize, count as usize, 0, 0, 0];
+        return real::call(libc::SYS_writev, args);
+    }
+    let bytes = gathered(buffers, count as usize);
+    write(fd, bytes.as_ptr().cast(), bytes.len())
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn lseek64(fd: c_int, offset: off_t, whence: c_int) -> off_t {
+    if !is_ours(fd) {
+        let args = [fd as usize, offset as usize, whence as usize, 0, 0, 0];
+        return real::call(libc::SYS_lseek, args) as off_t;
+    }
+    answer(with_file(fd, |kernel, file| {
+        let from = match whence {
+            libc::SEEK_SET => 0,
+            libc::SEEK_CUR => file.position as i64,
+            _ => kernel.disks.length(file) as i64,
+        };
+        file.position = usize::try_from(from + offset).map_err(|_| libc::EINVAL)?;
+        Ok(file.position as i64)
+    }))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn lseek(fd: c_int, offset: off_t, whence: c_int) -> off_t {
+    lseek64(fd, offset, whence)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ftruncate64(fd: c_int, length: off_t) -> c_int {
+    if !is_ours(fd) {
+        let args = [fd as usize, length as usize, 0, 0, 0, 0];
+        return real::call(libc::SYS_ftruncate, args) as c_int;
+    }
+    answer(with_file(fd, |kernel, file| {
+        kernel
+            .trace
+            .tell(|| format!("truncate {} {length}", file.path));
+        kernel.disks.truncate(file, length as usize);
+        Ok(0)
+    }))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fdatasync(fd: c_int) -> c_int {
+    if !is_ours(fd) {
+        return real::call(libc::SYS_fdatasync, [fd as usize, 0, 0, 0, 0, 0]) as c_int;
+    }
+    let begun = with_file(fd, |kernel, file| {
+        let covered = kernel.disks.begin_sync(file);
+        let jitter = kernel.weather.sync_jitter;
+        let time = kernel.weather.sync_time + kernel.draws.between(0, jitter);
+        Ok((covered, time))
+    });
+    let (covered, time) = match begun {
+        Ok(begun) => begun,
+        Err(error) => return fail(error),
+    };
+    super::time::sleep(time);
+    answer(baton::call(|kernel, me| {
+        if kernel.draws.chance(kernel.weather.failed_syncs) {
+            kernel
+                .trace
+                .tell(|| format!("{me} sync failed {covered:?}"));
+            kernel.disks.fail_sync(&covered);
+            return Err(libc::EIO);
+        }
+        kernel.trace.tell(|| format!("{me} synced {covered:?}"));
+        if kernel.weather.lie != Some(Lie::Sync) {
+            kernel.disks.end_sync(covered);
+        }
+        Ok(0)
+    }))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fsync(fd: c_int) -> c_int {
+    match is_ours(fd) {
+        true => fdatasync(fd),
+        false => real::call(libc::SYS_fsync, [fd as usize, 0, 0, 0, 0, 0]) as c_int,
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn statx(
+    folder: c_int,
+    path: *const c_char,
+    flags: c_int,
+    mask: c_uint,
+    to: *mut Statx,
+) -> c_int {
+    let own = own_path(path).filter(|_| baton::current().is_some());
+    if own.is_none() && !is_ours(folder) {
+        let args = [
+            folder as usize,
+            path as usize,
+            flags as usize,
+            mask as usize,
+            to as usize,
+            0,
+        ];
+        return real::call(libc::SYS_statx, args) as c_int;
+    }
+    let found = match own {
+        Some(path) => baton::call(|kernel, _| kernel.disks.find(path).ok_or(libc::ENOENT)),
+        None => with_file(folder, |kernel, file| {
+            let bytes = kernel.disks.length(file);
+            Ok(file.inode.map_or(Found::Folder, |_| Found::File { bytes }))
+        }),
+    };
+    answer(found.map(|found| {
+        *to = std::mem::zeroed();
+        (*to).stx_mask = libc::STATX_BASIC_STATS;
+        (*to).stx_nlink = 1;
+        match found {
+            Found::Folder => (*to).stx_mode = (libc::S_IFDIR | 0o755) as u16,
+            Found::File { bytes } => {
+                (*to).stx_mode = (libc::S_IFREG | 0o644) as u16;
+                (*to).stx_size = bytes as u64;
+            }
+        }
+        0
+    }))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn rename(from: *const c_char, to: *const c_char) -> c_int {
+    match (own_path(from), own_path(to)) {
+        (Some(from), Some(to)) if baton::current().is_some() => {
+            let done = baton::call(|kernel, _| {
+                kernel.trace.tell(|| format!("rename {from} {to}"));
+                kernel.disks.rename(from, to)
+            });
+            answer(done.then_some(0).ok_or(libc::ENOENT))
+        }
+        _ => real::call(libc::SYS_rename, [from as usize, to as usize, 0, 0, 0, 0]) as c_int,
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn unlink(path: *const c_char) -> c_int {
+    match own_path(path) {
+        Some(own) if baton::current().is_some() => {
+            let done = baton::call(|kernel, _| {
+                kernel.trace.tell(|| format!("remove {own}"));
+                kernel.disks.remove(own)
+            });
+            answer(done.then_some(0).ok_or(libc::ENOENT))
+        }
+        _ => real::call(libc::SYS_unlink, [path as usize, 0, 0, 0, 0, 0]) as c_int,
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn mkdir(path: *const c_char, mode: libc::mode_t) -> c_int {
+    match own_path(path) {
+        Some(own) if baton::current().is_some() => {
+            let done = baton::call(|kernel, _| kernel.disks.create_folder(own));
+            answer(done.then_some(0).ok_or(libc::EEXIST))
+        }
+        _ => real::call(libc::SYS_mkdir, [path as usize, mode as usize, 0, 0, 0, 0]) as c_int,
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn realpath(path: *const c_char, into: *mut c_char) -> *mut c_char {
+    type Real = unsafe extern "C" fn(*const c_char, *mut c_char) -> *mut c_char;
+    static REAL: real::Hidden = real::Hidden::new(c"realpath");
+    match own_path(path) {
+        Some(_) if into.is_null() => libc::strdup(path),
+        Some(_) => libc::strcpy(into, path),
+        None => {
+            let real: Real = std::mem::transmute(REAL.get());
+            real(path, into)
+        }
+    }
+}
+
+unsafe fn control(fd: c_int, command: c_int, argument: usize) -> c_int {
+    if !is_ours(fd) {
+        let args = [fd as usize, command as usize, argument, 0, 0, 0];
+        return real::call(libc::SYS_fcntl, args) as c_int;
+    }
+    answer(baton::call(|kernel, _| {
+        let object = kernel.descriptors.find(fd).ok_or(libc::EBADF)?;
+        match command {
+            libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => Ok(kernel.descriptors.duplicate(object)),
+            libc::F_GETFL => Ok(libc::O_RDWR | libc::O_NONBLOCK),
+            _ => Ok(0),
+        }
+    }))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
+    control(fd, command, argument)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int {
+    control(fd, command, argument)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ioctl(fd: c_int, request: c_long, argument: usize) -> c_int {
+    match is_ours(fd) {
+        true => 0,
+        false => {
+            let args = [fd as usize, request as usize, argument, 0, 0, 0];
+            real::call(libc::SYS_ioctl, args) as c_int
+        }
+    }
+}

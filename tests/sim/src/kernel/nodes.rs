@@ -1,0 +1,157 @@
+//! Nodes: their clocks, freezes and kills.
+
+use super::descriptors::Object;
+use super::events::Event;
+use super::threads::{State, Tid};
+use super::{Kernel, Nanos, NodeId, SECOND};
+
+/// Unix time at which a run starts: 1 January 2030.
+const START: Nanos = 1_893_456_000 * SECOND;
+/// Reading of the stopwatch at the start of a run.
+const UPTIME: Nanos = 10_000 * SECOND;
+
+/// The clocks and the state of a simulated machine.
+#[derive(Debug)]
+pub struct Node {
+    /// Changes of the wall clock against true time: time of the change, and the difference since.
+    jumps: Vec<(Nanos, i64)>,
+    /// Threads that can run once the node is no longer frozen. `None` unless it is frozen.
+    pub frozen: Option<Vec<Tid>>,
+    /// Without power the node answers nothing.
+    pub has_power: bool,
+}
+
+impl Node {
+    pub fn new() -> Self {
+        Self {
+            jumps: vec![(0, 0)],
+            frozen: None,
+            has_power: true,
+        }
+    }
+
+    fn offset(&self) -> i64 {
+        self.jumps.last().map_or(0, |jump| jump.1)
+    }
+
+    /// Returns the Unix time of the node's wall clock.
+    pub fn wall(&self, now: Nanos) -> Nanos {
+        (START + now).saturating_add_signed(self.offset())
+    }
+
+    /// Returns the reading of the node's stopwatch.
+    pub fn stopwatch(&self, now: Nanos) -> Nanos {
+        UPTIME + now
+    }
+
+    /// Returns the true time at which the wall clock shows `wall`, unless it jumps.
+    pub fn true_time(&self, wall: Nanos) -> Nanos {
+        wall.saturating_add_signed(-self.offset())
+            .saturating_sub(START)
+    }
+
+    /// Returns the lowest and the highest reading of the wall clock between two true times.
+    pub fn wall_range(&self, from: Nanos, to: Nanos) -> (Nanos, Nanos) {
+        let at = |now: Nanos, offset: i64| (START + now).saturating_add_signed(offset);
+        let before = self.jumps.iter().rev().find(|jump| jump.0 <= from);
+        let first = before.map_or(0, |jump| jump.1);
+        let (mut low, mut high) = (at(from, first), at(from, first));
+        let mut offset = first;
+        for (when, next) in self
+            .jumps
+            .iter()
+            .filter(|jump| jump.0 > from && jump.0 <= to)
+        {
+            high = high.max(at(*when, offset));
+            low = low.min(at(*when, *next));
+            high = high.max(at(*when, *next));
+            offset = *next;
+        }
+        (low, high.max(at(to, offset)))
+    }
+}
+
+impl Kernel {
+    /// Moves the wall clock of a node.
+    pub fn jump_clock(&mut self, node: NodeId, by: i64) {
+        self.trace.note("jump", [node as u64, self.now, by as u64]);
+        let offset = self.nodes[node].offset() + by;
+        self.nodes[node].jumps.push((self.now, offset));
+        self.reset_wall_timers(node);
+    }
+
+    /// Moves all wall clocks forward to the latest time that one of them has shown.
+    pub fn catch_up(&mut self) {
+        let jumps = self.nodes.iter().flat_map(|node| &node.jumps);
+        let highest = jumps.map(|jump| jump.1).max().unwrap_or(0);
+        for node in 1..self.nodes.len() {
+            let by = highest - self.nodes[node].offset();
+            self.jump_clock(node, by);
+        }
+    }
+
+    /// Stops all threads of a node for a time, as SIGSTOP does.
+    pub fn freeze(&mut self, node: NodeId, time: Nanos) {
+        if self.nodes[node].frozen.is_some() {
+            return;
+        }
+        self.trace.note("freeze", [node as u64, self.now, time]);
+        let threads = &self.threads;
+        let stopped = self
+            .runnable
+            .extract_if(.., |tid| threads[*tid].node == node);
+        let stopped = stopped.collect();
+        self.nodes[node].frozen = Some(stopped);
+        self.events.add(self.now + time, Event::Thaw(node));
+    }
+
+    /// Lets the threads of a frozen node go on.
+    pub fn thaw(&mut self, node: NodeId) {
+        let stopped = self.nodes[node].frozen.take().unwrap_or_default();
+        self.runnable.extend(stopped);
+    }
+
+    /// Ends all threads of a node at once, wherever they are, and closes its sockets and files. The
+    /// threads themselves stay blocked until the process ends. With `power` the node has no power
+    /// from now on, and its disk loses what is not durable.
+    pub fn kill(&mut self, node: NodeId, power: bool) {
+        self.trace
+            .note("kill", [node as u64, self.now, u64::from(power)]);
+        self.nodes[node].has_power = !power;
+        match power {
+            true => self.cut_power(node),
+            false => self.disks.forgive(node),
+        }
+        self.nodes[node].frozen = None;
+        for thread in self.threads.iter_mut().filter(|thread| thread.node == node) {
+            if thread.state != State::Ended {
+                thread.state = State::Killed;
+            }
+        }
+        let threads = &self.threads;
+        self.runnable
+            .retain(|tid| threads[*tid].state != State::Killed);
+        for waiting in self.futexes.values_mut() {
+            waiting.retain(|tid| threads[*tid].state != State::Killed);
+        }
+        for object in self.descriptors.of_node(node) {
+            match self.descriptors.remove(object) {
+                Some(Object::Stream(end)) => self.close_end(end),
+                Some(Object::Listener(listener)) => self.close_listener(listener),
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Kernel {
+    /// Gives a node its power back. Its peers then learn that their connections are gone.
+    pub fn give_power(&mut self, node: NodeId) {
+        if !std::mem::replace(&mut self.nodes[node].has_power, true) {
+            for other in 0..self.nodes.len() {
+                self.deliver_held(other, node);
+                self.deliver_held(node, other);
+            }
+        }
+    }
+}

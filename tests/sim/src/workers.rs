@@ -1,0 +1,420 @@
+//! Workers: what must happen once. Items of a list, timers that increment a counter, and jobs with
+//! leases. Each worker sends one command at a time; the [`Ledger`] knows what was promised.
+
+use std::collections::BTreeMap;
+
+use punctual_resp::Value;
+
+use crate::kernel::draws::Draws;
+use crate::kernel::{MILLI, Nanos, NodeId};
+use crate::link::{Link, Prepared};
+use crate::model::Span;
+use crate::{verdict, world};
+
+/// What a worker does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    Pusher,
+    Popper,
+    /// Sets timers, and looks at their counters.
+    Timers,
+    Adder,
+    Taker,
+}
+
+impl Role {
+    pub const ALL: [Self; 5] = [
+        Self::Pusher,
+        Self::Popper,
+        Self::Timers,
+        Self::Adder,
+        Self::Taker,
+    ];
+}
+
+/// A command of a worker.
+#[derive(Clone, Debug)]
+enum Work {
+    Push(u64),
+    Pop,
+    SetTimer(u64, u64),
+    Count(u64),
+    Add(u64, u64),
+    Take(u64),
+    Ack { id: u64, token: i64, stale: bool },
+}
+
+impl Work {
+    fn line(&self) -> String {
+        match self {
+            Self::Push(id) => format!("RPUSH list {id}"),
+            Self::Pop => "BLPOP list 0.2".into(),
+            Self::SetTimer(id, ms) => format!("TIMER SET timer:{id} IN {ms} DO INCR fired:{id}"),
+            Self::Count(id) => format!("GETEX fired:{id}"),
+            Self::Add(id, ms) => format!("JOB ADD jobs p ID {id} DELAY {ms} RETRY 1000000"),
+            Self::Take(ms) => format!("JOB TAKE jobs BLOCK 200 LEASE {ms}"),
+            Self::Ack { id, token, .. } => format!("JOB ACK jobs {id} {token}"),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Item {
+    known: bool,
+    delivered: bool,
+}
+
+#[derive(Debug)]
+struct Timer {
+    known: bool,
+    counted: bool,
+    set: Span,
+    ms: u64,
+}
+
+#[derive(Debug)]
+struct Job {
+    known: bool,
+    done: bool,
+    /// An acknowledgement has no reply.
+    maybe_done: bool,
+    added: Span,
+    delay_ms: u64,
+    /// Token of the latest lease, when the job was taken, and the lease's time.
+    lease: Option<(i64, Span, u64)>,
+}
+
+/// Everything that the workers know together.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    node: NodeId,
+    next: u64,
+    items: BTreeMap<u64, Item>,
+    lost_pops: usize,
+    /// Pops in a row that found nothing, during the time without faults.
+    empty_pops: u64,
+    timers: BTreeMap<u64, Timer>,
+    jobs: BTreeMap<u64, Job>,
+    /// Whether nothing more is added.
+    pub drains: bool,
+}
+
+/// Lowest and highest reading of the node's wall clock in a span, in nanoseconds.
+fn wall(node: NodeId, from: Nanos, to: Nanos) -> (Nanos, Nanos) {
+    world::with(|kernel| kernel.nodes[node].wall_range(from, to))
+}
+
+fn broken(what: &str, id: u64, detail: &dyn std::fmt::Debug) -> ! {
+    verdict::stop(&format!("{what}: {id}, {detail:?}"))
+}
+
+fn number(value: &Value) -> Option<u64> {
+    match value {
+        Value::Bulk(bytes) => std::str::from_utf8(bytes).ok()?.parse().ok(),
+        Value::Int(value) => u64::try_from(*value).ok(),
+        _ => None,
+    }
+}
+
+impl Ledger {
+    pub fn new(node: NodeId) -> Self {
+        Self {
+            node,
+            ..Self::default()
+        }
+    }
+
+    /// Returns whether a time of the wall clock may have come between `from` and `to`.
+    fn may_be_over(&self, end: Nanos, from: Nanos, to: Nanos) -> bool {
+        wall(self.node, from, to).1 >= end
+    }
+
+    fn draw(&mut self, role: Role, draws: &mut Draws) -> Option<Work> {
+        self.next += 1;
+        let id = self.next;
+        let ms = draws.between(1, 2_000);
+        match role {
+            Role::Pusher | Role::Adder if self.drains => None,
+            Role::Pusher => {
+                self.items.insert(id, Item::default());
+                Some(Work::Push(id))
+            }
+            Role::Popper => Some(Work::Pop),
+            Role::Timers if self.drains || draws.chance(400_000) => {
+                let open = self.timers.iter().filter(|(_, timer)| !timer.counted);
+                let open: Vec<u64> = open.map(|(id, _)| *id).collect();
+                (!open.is_empty()).then(|| Work::Count(open[draws.index(open.len())]))
+            }
+            Role::Timers => Some(Work::SetTimer(id, ms)),
+            Role::Adder => Some(Work::Add(id, draws.one_of(&[0, ms]))),
+            Role::Taker => Some(Work::Take(draws.one_of(&[20, 200, 2_000]))),
+        }
+    }
+
+    /// Notes that a command was sent, which may take effect from now on.
+    fn sent(&mut self, work: &Work, now: Nanos) {
+        let span = Span {
+            sent: now,
+            done: Nanos::MAX,
+        };
+        match *work {
+            Work::SetTimer(id, ms) => {
+                let timer = Timer {
+                    known: false,
+                    counted: false,
+                    set: span,
+                    ms,
+                };
+                self.timers.insert(id, timer);
+            }
+            Work::Add(id, delay_ms) => {
+                let job = Job {
+                    known: false,
+                    done: false,
+                    maybe_done: false,
+                    added: span,
+                    delay_ms,
+                    lease: None,
+                };
+                self.jobs.insert(id, job);
+            }
+            _ => {}
+        }
+    }
+
+    /// Checks a reply. Returns the next command of the worker, if it must be this one.
+    fn reply(&mut self, work: &Work, reply: &Value, span: Span, draws: &mut Draws) -> Option<Work> {
+        match *work {
+            Work::Push(id) => self.items.get_mut(&id)?.known = true,
+            Work::Pop => self.popped(reply),
+            Work::SetTimer(id, _) => {
+                let timer = self.timers.get_mut(&id)?;
+                timer.known = true;
+                timer.set.done = span.done;
+            }
+            Work::Count(id) => self.counted(id, reply, span),
+            Work::Add(id, _) => {
+                let job = self.jobs.get_mut(&id)?;
+                job.known = true;
+                job.added.done = span.done;
+            }
+            Work::Take(ms) => return self.taken(reply, ms, span, draws),
+            Work::Ack { id, token, stale } => self.acknowledged(id, token, stale, reply, span),
+        }
+        None
+    }
+
+    fn popped(&mut self, reply: &Value) {
+        let Value::Array(parts) = reply else {
+            self.empty_pops += 1;
+            return;
+        };
+        self.empty_pops = 0;
+        let id = parts.get(1).and_then(number).unwrap_or(0);
+        let Some(item) = self.items.get_mut(&id) else {
+            broken("an item that nobody pushed", id, reply)
+        };
+        if std::mem::replace(&mut item.delivered, true) {
+            broken("an item is delivered twice", id, item);
+        }
+    }
+
+    fn counted(&mut self, id: u64, reply: &Value, span: Span) {
+        let Some(timer) = self.timers.get(&id) else {
+            return;
+        };
+        let Some(count) = number(reply) else { return };
+        let first = wall(self.node, timer.set.sent, timer.set.sent).0 + timer.ms * MILLI;
+        if count > 1 || !self.may_be_over(first, timer.set.sent, span.done) {
+            broken(
+                "a timer has fired too early or too often",
+                id,
+                &(timer, count),
+            );
+        }
+        if let Some(timer) = self.timers.get_mut(&id) {
+            // While draining, no crash can undo what the counter shows.
+            timer.counted = self.drains;
+        }
+    }
+
+    fn taken(&mut self, reply: &Value, ms: u64, span: Span, draws: &mut Draws) -> Option<Work> {
+        let Value::Array(jobs) = reply else {
+            return None;
+        };
+        let Some(Value::Array(fields)) = jobs.first() else {
+            return None;
+        };
+        let id = fields.get(1).and_then(number)?;
+        let Some(Value::Int(token)) = fields.get(2) else {
+            return None;
+        };
+        let Some(job) = self.jobs.get(&id) else {
+            broken("a job that nobody added", id, reply)
+        };
+        if job.done {
+            broken("a job comes back after its acknowledgement", id, job);
+        }
+        let due = wall(self.node, job.added.sent, job.added.sent).0 + job.delay_ms * MILLI;
+        if !self.may_be_over(due, job.added.sent, span.done) {
+            broken("a job comes before it is due", id, job);
+        }
+        if job.lease.is_some_and(|lease| lease.0 > *token) {
+            // The reply about an earlier lease comes later.
+            let (token, stale) = (*token, true);
+            return Some(Work::Ack { id, token, stale });
+        }
+        if let Some((_, lease, lease_ms)) = job.lease {
+            let end = wall(self.node, lease.sent, lease.sent).0 + lease_ms * MILLI;
+            if !self.may_be_over(end, lease.sent, span.done) {
+                broken("a job is leased to two", id, job);
+            }
+        }
+        self.jobs.get_mut(&id)?.lease = Some((*token, span, ms));
+        let acknowledges = self.drains || draws.chance(700_000);
+        let (token, stale) = (*token, false);
+        acknowledges.then_some(Work::Ack { id, token, stale })
+    }
+
+    fn acknowledged(&mut self, id: u64, token: i64, stale: bool, reply: &Value, span: Span) {
+        let Some(job) = self.jobs.get_mut(&id) else {
+            return;
+        };
+        match reply {
+            Value::Int(1) if stale || job.done => {
+                broken("a stale token is accepted", id, &(&*job, token));
+            }
+            Value::Int(1) => job.done = true,
+            _ => {
+                let Some((current, lease, ms)) = job.lease else {
+                    return;
+                };
+                let end = wall(self.node, lease.sent, lease.sent).0 + ms * MILLI;
+                let over = wall(self.node, lease.sent, span.done).1 >= end;
+                if current == token && !over {
+                    broken("a valid token is refused", id, &(&*job, token));
+                }
+            }
+        }
+    }
+
+    /// Considers a command that has no reply and that can no longer run.
+    fn lost(&mut self, work: &Work) {
+        match *work {
+            Work::Pop => self.lost_pops += 1,
+            Work::Ack { id, .. } => {
+                if let Some(job) = self.jobs.get_mut(&id) {
+                    job.maybe_done = true;
+                }
+            }
+            // Their effects stay unknown.
+            _ => {}
+        }
+    }
+
+    /// Returns a text about the promises that are not yet kept, in the time without faults.
+    pub fn missing(&self) -> Option<String> {
+        let timers = self
+            .timers
+            .values()
+            .filter(|timer| timer.known && !timer.counted)
+            .count();
+        let jobs = self
+            .jobs
+            .values()
+            .filter(|job| job.known && !job.done && !job.maybe_done);
+        let jobs = jobs.count();
+        let items = self
+            .items
+            .values()
+            .filter(|item| item.known && !item.delivered)
+            .count();
+        let items = if self.empty_pops < 3 {
+            items + 1
+        } else {
+            items
+        };
+        let all = items <= self.lost_pops && self.empty_pops >= 3 && timers == 0 && jobs == 0;
+        let lost = self.lost_pops;
+        let text = || format!("{timers} timers, {jobs} jobs, {items} items, {lost} lost pops");
+        (!all).then(text)
+    }
+}
+
+/// A worker with its connection.
+pub struct Worker {
+    role: Role,
+    pub link: Link,
+    current: Option<(Work, Nanos)>,
+    unknown: Option<Work>,
+    next: Option<Work>,
+}
+
+impl Worker {
+    pub fn new(role: Role, nodes: usize) -> Self {
+        Self {
+            role,
+            link: Link::new(nodes),
+            current: None,
+            unknown: None,
+            next: None,
+        }
+    }
+
+    /// Does the next thing. Returns the time after which to call this again; `None` if a reply is
+    /// missing.
+    pub fn act(&mut self, ledger: &mut Ledger, draws: &mut Draws) -> Option<Nanos> {
+        let prepared = self.link.prepare();
+        if let Prepared::Ready { settled: true } | Prepared::Connecting { settled: true } = prepared
+            && let Some(work) = self.unknown.take()
+        {
+            ledger.lost(&work);
+        }
+        match prepared {
+            Prepared::Later(pause) => return Some(pause),
+            Prepared::Ready { .. } if self.current.is_none() => {}
+            _ => return None,
+        }
+        let work = self.next.take().or_else(|| ledger.draw(self.role, draws));
+        let Some(work) = work else {
+            return Some(50 * MILLI);
+        };
+        let line = work.line();
+        let arguments: Vec<&str> = line.split(' ').collect();
+        self.link.push(&arguments);
+        let now = world::now();
+        ledger.sent(&work, now);
+        self.current = Some((work, now));
+        self.link.flush();
+        None
+    }
+
+    /// Handles a change of the connection. Returns true if the worker can act again.
+    pub fn changed(&mut self, ledger: &mut Ledger, draws: &mut Draws) -> bool {
+        let arrived = self.link.read();
+        let done = world::now();
+        for reply in &arrived.replies {
+            let Some((work, sent)) = self.current.take() else {
+                verdict::stop(&format!("a reply without a command: {reply:.200?}"));
+            };
+            world::with(|kernel| kernel.trace.tell(|| format!("{work:?} {reply:?}")));
+            if !self.link.is_refused(reply, &work) {
+                self.next = ledger.reply(&work, reply, Span { sent, done }, draws);
+            }
+        }
+        if self.link.moves() || arrived.lost {
+            self.lose();
+        }
+        arrived.lost || arrived.connected || !arrived.replies.is_empty()
+    }
+
+    /// Gives up the connection.
+    pub fn lose(&mut self) {
+        self.link.lose();
+        // An acknowledgement that was not sent is given up: the lease ends by itself.
+        self.next = None;
+        if let Some((work, _)) = self.current.take() {
+            self.unknown = Some(work);
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! What the driver does to the simulated system: it starts and kills nodes, and is their clients.
+
+use std::cell::Cell;
+
+use crate::baton;
+use crate::kernel::network::Address;
+use crate::kernel::streams::EndId;
+use crate::kernel::{DRIVER, Kernel, Nanos, NodeId};
+
+thread_local! {
+    /// Node of the next thread that this thread starts.
+    static NEXT_NODE: Cell<Option<NodeId>> = const { Cell::new(None) };
+}
+
+/// Takes the node of the next thread, if it differs from the starting thread's node.
+pub fn node_to_start() -> Option<NodeId> {
+    NEXT_NODE.take()
+}
+
+/// Starts the first thread of a node.
+pub fn start(node: NodeId, work: impl FnOnce() + Send + 'static) {
+    NEXT_NODE.set(Some(node));
+    let thread = std::thread::Builder::new().name(format!("node-{node}"));
+    drop(
+        thread
+            .spawn(work)
+            .expect("the system has room for a thread"),
+    );
+}
+
+/// Uses the simulated system.
+pub fn with<R>(work: impl FnOnce(&mut Kernel) -> R) -> R {
+    baton::enter(|kernel, _| work(kernel))
+}
+
+/// Returns the true time.
+pub fn now() -> Nanos {
+    with(|kernel| kernel.now)
+}
+
+/// Begins to connect a client to a node.
+pub fn connect(node: NodeId, port: u16) -> EndId {
+    with(|kernel| kernel.connect(DRIVER, Address { node, port }))
+}
+
+/// What a client finds at its end of a connection.
+pub struct Found {
+    pub bytes: Vec<u8>,
+    pub connected: bool,
+    /// The connection has ended.
+    pub ended: bool,
+}
+
+/// Reads all bytes that have arrived at a client.
+pub fn read(end: EndId) -> Found {
+    with(|kernel| {
+        let mut found = Found {
+            bytes: Vec::new(),
+            connected: kernel.end_ref(end).connected,
+            ended: false,
+        };
+        loop {
+            match kernel.receive(end, usize::MAX) {
+                Ok(bytes) if bytes.is_empty() => found.ended = true,
+                Ok(bytes) => {
+                    found.bytes.extend(bytes);
+                    continue;
+                }
+                Err(libc::EAGAIN) => {}
+                Err(_) => found.ended = true,
+            }
+            return found;
+        }
+    })
+}
+
+/// Sends bytes of a client. Returns the number of bytes that were taken.
+pub fn send(end: EndId, bytes: &[u8]) -> usize {
+    with(|kernel| {
+        kernel.count_call();
+        kernel.send(end, bytes).unwrap_or(0)
+    })
+}
+
+/// Closes a client's end.
+pub fn close(end: EndId) {
+    with(|kernel| kernel.close_end(end));
+}
+
+/// Returns whether the server no longer has its end of a client's connection, so that it runs no
+/// more commands of the client.
+pub fn is_gone(end: EndId) -> bool {
+    with(|kernel| {
+        let peer = kernel.end_ref(end.peer());
+        peer.closed || !peer.connected
+    })
+}
+
+/// Blocks until an end of a client changes, at most until `until`. Returns the changed ends.
+pub fn next(until: Nanos) -> Vec<EndId> {
+    let changed = |kernel: &mut Kernel| std::mem::take(&mut kernel.network.changed);
+    let found = with(changed);
+    if !found.is_empty() {
+        return found.into_iter().collect();
+    }
+    baton::wait(|kernel, me| {
+        kernel.network.driver = Some(me);
+        kernel.begin_wait(me, Some(until.max(kernel.now)));
+    });
+    with(changed).into_iter().collect()
+}
+
+impl Kernel {
+    /// Wakes the driver, which waits for its clients.
+    pub fn wake_driver(&mut self) {
+        if let Some(tid) = self.network.driver.take() {
+            self.wake(tid);
+        }
+    }
+}
