@@ -249,10 +249,16 @@ impl PubSub {
         }
     }
 
+    /// Returns whether a client is subscribed to a channel or a pattern. O(1).
+    #[inline]
+    pub fn has_subscribers(&self) -> bool {
+        self.total.load(Ordering::Relaxed) > 0
+    }
+
     /// Sends a message to the listeners of a channel and of matching patterns. Returns the number
     /// of listeners. O(log channels + patterns + listeners).
     pub fn publish<O>(&self, mailboxes: &[Mailbox<O>], channel: &[u8], message: &[u8]) -> usize {
-        if self.total.load(Ordering::Relaxed) == 0 {
+        if !self.has_subscribers() {
             return 0;
         }
         let mut guard = self.registry.lock();

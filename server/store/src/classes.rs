@@ -1,8 +1,8 @@
 //! Classes of keyspace events. The directive `notify-keyspace-events` selects from them, and so do
 //! the rules of NOTIFY, a command that Redis lacks: it appends events to streams.
 
-/// A set of classes of keyspace events, and of the two kinds of channels: one bit for each letter
-/// of `notify-keyspace-events`.
+/// A set of classes of keyspace events, and of the kinds of channels: one bit for each letter of
+/// `notify-keyspace-events`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Classes(u32);
 
@@ -35,6 +35,23 @@ impl Classes {
     pub const MODULE: Self = Self(1 << 12);
     /// `n`: new keys (not part of `A`).
     pub const NEW: Self = Self(1 << 13);
+    /// `S`: publish on `__subkeyspace@<db>__:<key>`.
+    pub const SUBKEYSPACE: Self = Self(1 << 14);
+    /// `T`: publish on `__subkeyevent@<db>__:<event>`.
+    pub const SUBKEYEVENT: Self = Self(1 << 15);
+    /// `I`: publish on `__subkeyspaceitem@<db>__:<key>`, a line feed and the subkey.
+    pub const SUBKEYSPACEITEM: Self = Self(1 << 16);
+    /// `V`: publish on `__subkeyspaceevent@<db>__:<event>|<key>`.
+    pub const SUBKEYSPACEEVENT: Self = Self(1 << 17);
+    /// `KE`: the channels of keys.
+    pub const KEY_CHANNELS: Self = Self(Self::KEYSPACE.0 | Self::KEYEVENT.0);
+    /// `STIV`: the channels of subkeys, which are fields or members of a key.
+    pub const SUBKEY_CHANNELS: Self = Self(
+        Self::SUBKEYSPACE.0
+            | Self::SUBKEYEVENT.0
+            | Self::SUBKEYSPACEITEM.0
+            | Self::SUBKEYSPACEEVENT.0,
+    );
     /// `A`: all of `g$lshzxetd`.
     pub const ALL: Self = Self(
         Self::GENERIC.0
@@ -49,7 +66,7 @@ impl Classes {
             | Self::MODULE.0,
     );
 
-    const LETTERS: [(u8, Self); 14] = [
+    const LETTERS: [(u8, Self); 18] = [
         (b'g', Self::GENERIC),
         (b'$', Self::STRING),
         (b'l', Self::LIST),
@@ -64,6 +81,10 @@ impl Classes {
         (b'K', Self::KEYSPACE),
         (b'E', Self::KEYEVENT),
         (b'm', Self::MISSED),
+        (b'S', Self::SUBKEYSPACE),
+        (b'T', Self::SUBKEYEVENT),
+        (b'I', Self::SUBKEYSPACEITEM),
+        (b'V', Self::SUBKEYSPACEEVENT),
     ];
 
     /// Returns the empty set of classes.
@@ -88,6 +109,7 @@ impl Classes {
     /// let c = Classes::parse(b"KEA").unwrap();
     /// assert!(c.contains(Classes::EXPIRED) && !c.contains(Classes::MISSED));
     /// assert_eq!(c.letters(), "AKE");
+    /// assert_eq!(Classes::parse(b"VITShm").unwrap().letters(), "hmSTIV");
     /// assert!(Classes::parse(b"KEq").is_none());
     /// ```
     pub fn parse(letters: &[u8]) -> Option<Self> {
@@ -122,9 +144,14 @@ impl Classes {
         self.0 & other.0 == other.0
     }
 
-    /// Returns true if an event of `class` is published.
-    pub const fn wants(self, class: Self) -> bool {
-        self.0 & class.0 != 0 && self.0 & (Self::KEYSPACE.0 | Self::KEYEVENT.0) != 0
+    /// Returns true if at least one class of `other` is set.
+    pub const fn intersects(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// Returns true if messages about the subkeys of an event of `class` are published.
+    pub const fn wants_subkeys(self, class: Self) -> bool {
+        self.intersects(class) && self.intersects(Self::SUBKEY_CHANNELS)
     }
 }
 

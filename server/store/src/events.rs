@@ -34,6 +34,14 @@ pub trait Sink {
     /// are on.
     fn keyspace(&mut self, db: usize, class: Classes, event: &str, key: &[u8]);
 
+    /// Receives the subkeys of an event: the fields or members of `key` that it is about, at least
+    /// one, and in the order of the command, which may name one twice. Called after
+    /// [`Sink::keyspace`], only for classes that are on and while a channel of subkeys is on. The
+    /// subkeys of elements that expire together may come in several calls.
+    fn subkeys(&mut self, db: usize, event: &str, key: &[u8], subkeys: &[&[u8]]) {
+        let _ = (db, event, key, subkeys);
+    }
+
     /// Receives a key that expired at `now`; `value` is its last value if that was a string. Called
     /// for every key that expires, before the `expired` event.
     fn expired(&mut self, now: Now, db: usize, key: &[u8], value: Option<&[u8]>, deadline_ms: u64);

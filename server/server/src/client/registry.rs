@@ -95,6 +95,8 @@ pub struct ClientInfo {
     pub watched_bytes: AtomicU64,
     /// Bytes of the prefixes of CLIENT TRACKING.
     pub prefix_bytes: AtomicU64,
+    /// Bytes of the fieldsets of HIMPORT.
+    pub fieldset_bytes: AtomicU64,
     /// Flag that a change of a watched key raises; created by the first WATCH.
     pub watch: OnceLock<Arc<WatchFlag>>,
     /// Set by CLIENT KILL, by the eviction of clients, and when the client's user is deleted or
@@ -222,7 +224,7 @@ impl ClientInfo {
     }
 
     /// Returns the client's memory in bytes: connection, buffers, queued and waiting commands,
-    /// watched keys, prefixes of tracking, and subscriptions.
+    /// watched keys, prefixes of tracking, fieldsets, and subscriptions.
     pub(crate) fn memory(&self) -> u64 {
         let get = |n: &AtomicU64| n.load(Ordering::Relaxed);
         let queued = self.multi.load(Ordering::Relaxed).max(0) as u64;
@@ -236,6 +238,7 @@ impl ClientInfo {
             + self.argument_bytes()
             + get(&self.watched_bytes)
             + get(&self.prefix_bytes)
+            + get(&self.fieldset_bytes)
             + u64::from(self.subscriptions()) * size_of::<Box<[u8]>>() as u64
     }
 }

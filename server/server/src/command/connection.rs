@@ -246,6 +246,7 @@ fn reset(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     call.mailbox().take_separated(reply.out());
     let session = &mut *call.session;
     session.discard(call.turn);
+    session.remove_fieldsets();
     session.select(0);
     session.set_protocol(&call.shared.clients.pubsub, Protocol::Resp2);
     session.become_default(&call.shared.clients.users);

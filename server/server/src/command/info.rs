@@ -1,10 +1,12 @@
 //! INFO: Redis's sections and field names, and the sections `tls`, which Valkey has, and `timers`
-//! with the lateness of expiry.
+//! with the lateness of expiry. All sections but `keysizes` take a time that does not depend on the
+//! number of keys.
 //!
 //! Each figure is declared once, with its metric ([`crate::observe::figures`]). Fields of features
 //! that the server does not have (forks, modules, a cluster) are 0 if tools read them; other such
 //! fields are absent. The test of INFO lists the absent fields and the reasons.
 
+mod keysizes;
 mod persistence;
 pub(crate) mod replication;
 pub(crate) mod timers;
@@ -56,6 +58,9 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
 )
 .syntax("[section ...]")];
 
+/// Name of the section that visits all keys. Only a request by this name shows it.
+const KEYSIZES: &str = "keysizes";
+
 /// A section: its name, whether plain INFO shows it, whether INFO ALL shows it, and the function
 /// that adds its figures.
 type Section = (&'static str, bool, bool, fn(&mut Page<'_, '_>));
@@ -76,6 +81,7 @@ const SECTIONS: &[Section] = &[
         page.gauge("cluster_enabled", 0);
     }),
     ("keyspace", true, true, keyspace),
+    (KEYSIZES, false, false, keysizes::keysizes),
     ("tls", true, true, tls::tls),
     ("timers", true, true, timers::timers),
 ];
@@ -90,7 +96,7 @@ fn info(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let figures = figures(call.shared, call.turn, |(name, by_default, in_all, _)| {
         ((wanted.is_empty() || requests("default")) && *by_default)
             || (requests("all") && *in_all)
-            || requests("everything")
+            || (requests("everything") && *name != KEYSIZES)
             || requests(name)
     });
     reply.verbatim("txt", figures.to_string().as_bytes());
@@ -101,14 +107,14 @@ fn info(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
 /// report.
 pub(crate) fn for_report(shared: &Arc<Shared>, turn: &mut Turn, with_locks: bool) -> String {
     figures(shared, turn, |(name, ..)| {
-        matches!(*name, "memory" | "keyspace" | "timers") == with_locks
+        *name != KEYSIZES && matches!(*name, "memory" | "keyspace" | "timers") == with_locks
     })
     .to_string()
 }
 
 /// Returns the figures of INFO EVERYTHING.
 pub(crate) fn everything(shared: &Arc<Shared>, turn: &mut Turn) -> Figures {
-    figures(shared, turn, |_| true)
+    figures(shared, turn, |(name, ..)| *name != KEYSIZES)
 }
 
 /// Returns the figures of the sections that `shown` picks.

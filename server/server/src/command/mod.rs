@@ -15,6 +15,7 @@ pub(crate) mod debug;
 pub(crate) mod declaration;
 pub(crate) mod embedder;
 pub(crate) mod function;
+mod himport;
 pub(crate) mod info;
 pub(crate) mod job;
 pub(crate) mod latency;
@@ -52,6 +53,7 @@ pub static FAMILIES: &[&[ServerCommand]] = &[
     connection::COMMANDS,
     debug::COMMANDS,
     function::COMMANDS,
+    himport::COMMANDS,
     info::COMMANDS,
     job::COMMANDS,
     latency::COMMANDS,

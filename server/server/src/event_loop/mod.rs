@@ -29,6 +29,7 @@ mod replicas;
 mod sink;
 mod sleep;
 mod state;
+mod subkeys;
 mod timers;
 mod tracked;
 mod upstream;

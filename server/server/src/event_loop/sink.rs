@@ -15,6 +15,8 @@ use crate::memory::counters;
 use crate::node::Shared;
 use crate::session::trackers::{Batch, Prefixes};
 
+use super::subkeys::{Event, each_message, write_channel};
+
 /// Maximum number of keys that are collected for clients in BCAST mode before they are sent.
 const BATCH_MAX: usize = 16_384;
 
@@ -93,29 +95,19 @@ impl<'s> LoopSink<'s> {
     }
 
     fn channel(&mut self, prefix: &str, db: usize, rest: &[u8]) -> &[u8] {
-        write_channel(&mut self.channel, prefix, db);
-        self.channel.extend_from_slice(rest);
+        write_channel(&mut self.channel, prefix, db, &[rest]);
         &self.channel
     }
 
     fn event_channel(&mut self, db: usize, event: &[u8]) -> &[u8] {
         let (last_db, channel, begin) = &mut self.event_channel;
         if *last_db != db || channel.is_empty() || channel[*begin..] != *event {
-            write_channel(channel, "__keyevent@", db);
+            write_channel(channel, "__keyevent@", db, &[]);
             (*last_db, *begin) = (db, channel.len());
             channel.extend_from_slice(event);
         }
         channel
     }
-}
-
-/// Writes the part of a channel's name before the key or the event.
-fn write_channel(channel: &mut Vec<u8>, prefix: &str, db: usize) {
-    channel.clear();
-    channel.reserve(64);
-    channel.extend_from_slice(prefix.as_bytes());
-    channel.extend_from_slice(itoa::Buffer::new().format(db).as_bytes());
-    channel.extend_from_slice(b"__:");
 }
 
 /// Sends the keys that are left in the batch.
@@ -138,6 +130,22 @@ impl Sink for LoopSink<'_> {
         }
         if classes.contains(Classes::KEYEVENT) {
             shared.publish(self.event_channel(db, event.as_bytes()), key);
+        }
+    }
+
+    fn subkeys(&mut self, db: usize, event: &str, key: &[u8], subkeys: &[&[u8]]) {
+        let shared = self.shared;
+        if shared.clients.pubsub.has_subscribers() {
+            let event = Event {
+                db,
+                name: event,
+                key,
+                subkeys,
+            };
+            let send = |channel: &[u8], payload: &[u8]| {
+                shared.publish(channel, payload);
+            };
+            each_message(shared.classes(), event, send);
         }
     }
 

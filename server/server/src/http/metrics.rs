@@ -16,6 +16,7 @@ use crate::command::info::lateness;
 use crate::command::latency::durations;
 use crate::http::exposition::{Exposition, Format, Kind};
 use crate::http::link::Links;
+use crate::http::sizes::ValueSizes;
 use crate::node::Shared;
 use crate::observe::figures::{self, Field, Figure, Figures};
 
@@ -65,6 +66,7 @@ const DATABASES_SHOWN: usize = 16;
 #[derive(Default)]
 pub(super) struct Metrics {
     scrapes: AtomicU64,
+    sizes: ValueSizes,
 }
 
 impl Metrics {
@@ -104,6 +106,7 @@ impl Metrics {
             primary(figures, &mut page);
         }
         statistics(shared, &mut page);
+        self.sizes.add_to(shared, &mut page);
         lateness_histogram(&lateness(shared), &mut page);
         page.single(
             "redis_exporter_last_scrape_duration_seconds",

@@ -1,9 +1,10 @@
 //! The HTTP port: metrics for Prometheus, and a page that shows timers, queues and lateness.
 //!
-//! Ground rules: one thread with its own executor serves all connections. It takes no lock of the
-//! keyspace: it requests figures and keys from the event loops ([`link`]), and reads statistics
-//! from [`Shared`]. The number of connections and the life of a connection are limited. If there
-//! are too many connections, the oldest one is closed.
+//! Ground rules: one thread with its own executor serves all connections. It requests figures and
+//! keys from the event loops ([`link`]), and reads statistics from [`Shared`]. Only the count of
+//! the values' sizes ([`sizes`]) locks shards, one at a time and for 512 records. The number of
+//! connections and the life of a connection are limited. If there are too many connections, the
+//! oldest one is closed.
 
 mod api;
 mod exposition;
@@ -12,6 +13,7 @@ mod json;
 mod link;
 mod metrics;
 mod respond;
+mod sizes;
 
 use crate::world::JoinHandle;
 use std::collections::VecDeque;

@@ -154,6 +154,7 @@ impl Scripts {
             let session = Session::new(Arc::new(info), User::internal());
             Box::new(session)
         });
+        session.remove_fieldsets();
         session.db = client.db;
         session.no_touch = client.no_touch;
         session.reader = client.reader;

@@ -2,6 +2,7 @@
 //! its settings of CLIENT TRACKING. `trackers` is the registry of all clients in tracking mode,
 //! which the loops share.
 
+pub(crate) mod fieldsets;
 pub(crate) mod trackers;
 pub(crate) mod tracking;
 pub(crate) mod transaction;
@@ -21,6 +22,7 @@ use crate::pubsub::{Kind, PubSub, Subscriber};
 use crate::replication::applied::Applied;
 use crate::replication::replica::{Peer, Replica};
 use crate::script::functions::registry::Found;
+use crate::session::fieldsets::Fieldsets;
 use crate::session::tracking::Tracking;
 use crate::session::transaction::Transaction;
 use crate::table::Entry;
@@ -127,6 +129,8 @@ pub struct Session {
     pub stale_watches: bool,
     /// Keys that the client watches.
     pub watched: BTreeSet<WatchedKey>,
+    /// Lists of fields for HIMPORT SET.
+    pub(crate) fieldsets: Fieldsets,
     /// Announcements that the client has made by REPLCONF.
     pub(crate) peer: Peer,
     /// Set by SYNC and PSYNC: the client is a replica and gets the replication stream.
@@ -178,6 +182,7 @@ impl Session {
             executing: None,
             stale_watches: false,
             watched: BTreeSet::new(),
+            fieldsets: Fieldsets::default(),
             peer: Peer::default(),
             replica: None,
             last_write: 0,

@@ -219,7 +219,7 @@ const AFTER_8_2: &[(&str, &[&str])] = &[
         "COUNT of 8.8",
         &["zinter", "zinterstore", "zunion", "zunionstore"],
     ),
-    ("MAXCOUNT of 8.10", &["xread"]),
+    ("MAXCOUNT and MAXSIZE of 8.10", &["xread"]),
     ("IDMP and IDMPAUTO of 8.6", &["xadd"]),
 ];
 

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::waiters::with_threads;
 use crate::wire::redis::Redis;
-use crate::wire::{Open as _, Wire, eventually};
+use crate::wire::{Open as _, Wire, eventually, shown};
 use punctual_server::Server;
 
 /// Fields of Redis that we omit, by section, each group with its reason.
@@ -240,6 +241,41 @@ fn sections_are_selected_as_in_redis() {
         ours.text("INFO").contains("# Timers"),
         "the timers are shown by default"
     );
+}
+
+/// The field names and bins are Redis 8's.
+#[test]
+fn the_sizes_of_values_are_shown_on_request() {
+    for threads in [1, 3] {
+        let server = with_threads(threads);
+        let mut c = Wire::open(&server);
+        assert_eq!(c.text("INFO keysizes"), "# Keysizes\r\n");
+        for line in [
+            "SET one 1",
+            "SET seven 1234567",
+            "SETRANGE large 1500 x",
+            "SETRANGE huge 2097151 x",
+            "SELECT 2",
+            "RPUSH l a b c",
+            "SADD s a",
+            "ZADD z 1 a 2 b",
+            "HSET h a 1 b 2 c 3 d 4",
+            "XADD x * a 1",
+        ] {
+            c.run(line);
+        }
+        let expected = "# Keysizes\r\n\
+            db0_distrib_strings_sizes:1=1,4=1,1K=1,2M=1\r\n\
+            db2_distrib_lists_items:2=1\r\n\
+            db2_distrib_sets_items:1=1\r\n\
+            db2_distrib_zsets_items:2=1\r\n\
+            db2_distrib_hashes_items:4=1\r\n\
+            db2_distrib_streams_items:1=1\r\n";
+        assert_eq!(c.text("INFO keysizes"), expected);
+        assert!(!c.text("INFO everything").contains("distrib"));
+        c.expect(&["MULTI", "INFO keysizes"], "+OK|+QUEUED|");
+        assert_eq!(shown(&c.run("EXEC")), format!("[{expected}]"));
+    }
 }
 
 #[test]

@@ -47,6 +47,7 @@ mod functions_kept;
 mod gathered;
 mod hashes;
 mod held_input;
+mod himport;
 mod info;
 
 mod inside;
@@ -87,6 +88,7 @@ mod signals;
 mod slow_readers;
 mod start_up;
 mod streams_timed;
+mod subkeys;
 mod timers;
 mod timers_kept;
 mod tls;

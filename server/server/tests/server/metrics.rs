@@ -140,6 +140,48 @@ fn the_figures_are_those_of_the_server() {
     assert_eq!(value(&page, "redis_exporter_scrapes_total"), 2.0);
 }
 
+#[test]
+fn sizes_of_values_are_histograms() {
+    let server = server();
+    let mut c = Wire::open(&server);
+    assert!(
+        !get(&server, "/metrics", &[])
+            .body
+            .contains("punctual_string_bytes")
+    );
+    for line in [
+        "SET a 123",
+        "SET b 1234",
+        "SELECT 3",
+        "RPUSH l 1 2",
+        "RPUSH m 1 2 3 4 5",
+    ] {
+        c.run(line);
+    }
+    let page = get(&server, "/metrics", &[]);
+    for (sample, expected) in [
+        ("punctual_string_bytes_bucket{db=\"db0\",le=\"3\"}", 1.0),
+        ("punctual_string_bytes_bucket{db=\"db0\",le=\"15\"}", 2.0),
+        ("punctual_string_bytes_count{db=\"db0\"}", 2.0),
+        ("punctual_string_bytes_sum{db=\"db0\"}", 7.0),
+        (
+            "punctual_collection_elements_bucket{db=\"db3\",type=\"list\",le=\"3\"}",
+            1.0,
+        ),
+        (
+            "punctual_collection_elements_bucket{db=\"db3\",type=\"list\",le=\"+Inf\"}",
+            2.0,
+        ),
+        (
+            "punctual_collection_elements_sum{db=\"db3\",type=\"list\"}",
+            7.0,
+        ),
+    ] {
+        assert_eq!(value(&page, sample), expected, "{sample}");
+    }
+    assert!(!page.body.contains("elements_count{db=\"db0\""));
+}
+
 fn now_ms(server: &Server) -> u128 {
     let since = server.now().duration_since(std::time::UNIX_EPOCH).unwrap();
     since.as_millis() + 10_000

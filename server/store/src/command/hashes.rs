@@ -269,6 +269,10 @@ const PER_FIELD: &str = "O(N) where N is the number of specified fields.";
 const WHOLE: &str = "O(N) where N is the size of the hash.";
 const UNORDERED: &[&str] = &["nondeterministic_output_order"];
 
+/// The part of HIMPORT SET that changes the keyspace. It has the arguments of HSET, and replaces
+/// the hash. The server calls it after its own checks, so it is no command here.
+pub const IMPORT: Command = row("hset", -4, Flags::WRITE.or(Flags::DENYOOM), write::import);
+
 crate::family!(Handler, Group::Hash, Flags::NONE, keys(1, 1, 1));
 
 /// Finds a hash to read, and expires the named fields that are due. Counts hits and misses

@@ -176,7 +176,9 @@ pub(super) fn expire<K: Kind + Timed, const UNIT_MS: i64, const ABSOLUTE: bool>(
     } else {
         words.expire
     };
-    cx.commit_elements(place, id, key, words.class, event, set + deleted);
+    let subkeys = changed.iter().copied();
+    cx.commit_subkeys(key, words.class, event, set + deleted, subkeys);
+    cx.keep_elements(place, id, key);
     match past {
         true => remove_effect(cx, key, words, changed.into_iter()),
         false => deadline_effect(cx, key, words, deadline, changed.into_iter()),
@@ -274,19 +276,22 @@ pub(super) fn persist<K: Kind + Timed>(
     };
     let limits = cx.limits();
     let mut changed = false;
+    let mut persisted = cx.subkeys(words.class);
     for name in names {
         reply.int(match cx.view::<K>(place, id)?.deadline(name) {
             None => ABSENT,
             Some(NEVER) => NO_DEADLINE,
             Some(_) => {
                 cx.edit::<K>(place, id)?.set_deadline(name, NEVER, &limits);
+                persisted.push(name);
                 changed = true;
                 DONE
             }
         });
     }
     if changed {
-        cx.commit_elements(place, id, key, words.class, words.persist, 1);
+        cx.commit_subkeys(key, words.class, words.persist, 1, persisted.iter());
+        cx.keep_elements(place, id, key);
     }
     Ok(())
 }

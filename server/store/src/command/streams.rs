@@ -11,6 +11,7 @@
 
 mod add;
 mod arguments;
+mod budget;
 mod claim;
 mod effects;
 mod group;
@@ -216,10 +217,10 @@ pub static COMMANDS: &[Command] = &[
         "Returns entries of several streams with IDs greater than the given IDs. Blocks until an \
          entry is available.",
     )
-    .history(&[("8.10.0", "Added the `MAXCOUNT` option.")])
+    .history(&[("8.10.0", "Added the `MAXCOUNT` and `MAXSIZE` options.")])
     .syntax(
-        "[COUNT count] [MAXCOUNT maxcount:integer@8.10.0] [BLOCK milliseconds] STREAMS \
-             (key ... id ...)",
+        "[COUNT count] [MAXCOUNT maxcount:integer@8.10.0] [MAXSIZE maxsize:integer@8.10.0] \
+             [BLOCK milliseconds] STREAMS (key ... id ...)",
     ),
     Command::new(
         "xreadgroup",
@@ -238,12 +239,12 @@ pub static COMMANDS: &[Command] = &[
     )
     .history(&[
         ("8.4.0", "Added the `CLAIM` option."),
-        ("8.10.0", "Added the `MAXCOUNT` option."),
+        ("8.10.0", "Added the `MAXCOUNT` and `MAXSIZE` options."),
     ])
     .syntax(
         "(group-block: GROUP (group consumer)) [COUNT count] [MAXCOUNT \
-             maxcount:integer@8.10.0] [BLOCK milliseconds] [CLAIM \
-             min-idle-time:integer@8.4.0] [NOACK] STREAMS (key ... id ...)",
+             maxcount:integer@8.10.0] [MAXSIZE maxsize:integer@8.10.0] \
+             [BLOCK milliseconds] [CLAIM min-idle-time:integer@8.4.0] [NOACK] STREAMS (key ... id ...)",
     ),
     row("xretain", -3, GROW_FAST, retain::xretain)
         .access(&["RW update"])

@@ -42,6 +42,7 @@ pub(crate) struct Fixture {
 #[derive(Default)]
 struct RecordingSink {
     events: Vec<String>,
+    subkeys: Vec<String>,
     last_values: Vec<String>,
     /// Bytes of the log of changes, if logging is on.
     log: Vec<u8>,
@@ -53,6 +54,16 @@ impl Sink for RecordingSink {
         self.events.push(match db {
             0 => format!("{event} {key}"),
             _ => format!("{event} {key} @{db}"),
+        });
+    }
+
+    fn subkeys(&mut self, db: usize, event: &str, key: &[u8], subkeys: &[&[u8]]) {
+        let words = [&[key], subkeys].concat();
+        let words: Vec<String> = words.iter().map(|w| w.escape_ascii().to_string()).collect();
+        let words = words.join(" ");
+        self.subkeys.push(match db {
+            0 => format!("{event} {words}"),
+            _ => format!("{event} {words} @{db}"),
         });
     }
 
@@ -369,6 +380,11 @@ impl Fixture {
     /// database 3.
     pub(crate) fn events(&mut self) -> String {
         std::mem::take(&mut self.sink.events).join(", ")
+    }
+
+    /// Returns the events with subkeys since the last call, separated by commas: `hset key field`.
+    pub(crate) fn subkeys(&mut self) -> String {
+        std::mem::take(&mut self.sink.subkeys).join(", ")
     }
 
     /// Returns the expired keys and fields since the last call: `key=last value at deadline`,

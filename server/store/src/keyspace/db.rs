@@ -19,6 +19,7 @@ mod timers;
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
+use std::ops::Range;
 
 use ahash::RandomState;
 use punctual::queue::wheel::{RawWheel, Step};
@@ -525,6 +526,18 @@ impl Db {
     /// Returns all records in no particular order, due ones included.
     pub fn iter(&self) -> impl Iterator<Item = (Id, &Record)> {
         self.records.iter()
+    }
+
+    /// Visits the values of the records with indices in `range`. Returns a number that is greater
+    /// than every index. O(length of the range).
+    pub(crate) fn visit(&self, range: Range<u32>, mut visit: impl FnMut(&Value)) -> u32 {
+        let end = self.records.places();
+        for index in range.start..range.end.min(end) {
+            if let Some(record) = self.records.get(index) {
+                visit(&record.value);
+            }
+        }
+        end
     }
 
     /// Returns a sample of deadlines: the deadlines of the first thousand records.

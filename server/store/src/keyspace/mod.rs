@@ -12,6 +12,7 @@ pub mod key;
 pub(crate) mod notify;
 pub mod records;
 pub(crate) mod shard;
+pub mod sizes;
 pub mod tracked;
 pub(crate) mod value_timers;
 pub mod waiters;

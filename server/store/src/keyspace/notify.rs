@@ -143,10 +143,10 @@ impl Rule {
 
 fn classes(letters: &[u8]) -> Result<Classes, Error> {
     const REFUSED: Classes = Classes::from_bits(
-        Classes::KEYSPACE.bits() | Classes::KEYEVENT.bits() | Classes::MISSED.bits(),
+        Classes::KEY_CHANNELS.bits() | Classes::SUBKEY_CHANNELS.bits() | Classes::MISSED.bits(),
     );
     Classes::parse(letters)
-        .filter(|classes| classes.bits() != 0 && classes.bits() & REFUSED.bits() == 0)
+        .filter(|classes| classes.bits() != 0 && !classes.intersects(REFUSED))
         .ok_or(Error::fixed(
             "ERR EVENTS takes letters of g$lshzxetdnA: a read writes no entry, and a stream has no channels",
         ))

@@ -182,12 +182,31 @@ impl Locked {
 
     /// Locks the shard for a step of a walk.
     pub(crate) fn walk<R>(&self, step: impl FnOnce(&mut Shard) -> R) -> R {
+        self.give_way();
+        self.step(self.shard.lock(), step)
+    }
+
+    /// Same as [`Locked::walk`], but returns `None` if the shard is not free within `patience`.
+    pub(crate) fn try_walk<R>(
+        &self,
+        patience: Duration,
+        step: impl FnOnce(&mut Shard) -> R,
+    ) -> Option<R> {
+        self.give_way();
+        let shard = self.shard.try_lock_for(patience)?;
+        Some(self.step(shard, step))
+    }
+
+    /// Sleeps for a while if turns wait for the shard.
+    fn give_way(&self) {
         let mut naps = 0;
         while self.waiting.load(Ordering::Relaxed) > 0 && naps < NAPS {
             (self.nap)(NAP);
             naps += 1;
         }
-        let mut shard = self.shard.lock();
+    }
+
+    fn step<R>(&self, mut shard: OrderedGuard<'_, Shard>, step: impl FnOnce(&mut Shard) -> R) -> R {
         self.walked.store(true, Ordering::Relaxed);
         let _walked = Walked(&self.walked);
         step(&mut shard)

@@ -246,7 +246,8 @@ fn streams(args: Args) -> Range<usize> {
     while let Some(arg) = args.get(at) {
         let is = |word: &str| arg.eq_ignore_ascii_case(word.as_bytes());
         at += match () {
-            () if is("BLOCK") || is("COUNT") || is("MAXCOUNT") || is("CLAIM") => 2,
+            () if is("BLOCK") || is("COUNT") || is("CLAIM") => 2,
+            () if is("MAXCOUNT") || is("MAXSIZE") => 2,
             () if is("GROUP") => 3,
             () if is("NOACK") => 1,
             () if is("STREAMS") => {

@@ -13,6 +13,7 @@
 
 use std::ops::Range;
 
+use super::subkeys::Subkeys;
 use super::waiters::ReadyKey;
 use super::{Cx, Turn};
 use crate::events::Classes;
@@ -83,11 +84,17 @@ impl Turn<'_> {
         event: &str,
         value: Option<&Value>,
     ) {
+        self.commit_expiry_silently(db, key);
+        self.announce_with(db, class, event, key, value, std::iter::empty());
+    }
+
+    /// Same as [`Turn::commit_expiry`], without the event.
+    #[inline]
+    pub(super) fn commit_expiry_silently(&mut self, db: usize, key: &[u8]) {
         debug_assert!(self.holds_targets(), "a rule has a stream in another shard");
         if self.reports {
             self.report(db, key, 0);
         }
-        self.announce_with(db, class, event, key, value);
     }
 
     /// Notes that changes in the held shards must be reported, because clients watch, cache or wait
@@ -118,22 +125,24 @@ impl Turn<'_> {
     /// Publishes an event if its class is on, without a commit.
     #[inline]
     pub(crate) fn announce(&mut self, db: usize, class: Classes, event: &str, key: &[u8]) {
-        self.announce_with(db, class, event, key, None);
+        self.announce_with(db, class, event, key, None, std::iter::empty());
     }
 
+    /// Same as [`Turn::announce`], with the last value of a removed key and the event's subkeys.
     #[inline]
-    fn announce_with(
+    pub(super) fn announce_with<'k>(
         &mut self,
         db: usize,
         class: Classes,
         event: &str,
         key: &[u8],
         value: Option<&Value>,
+        subkeys: impl Iterator<Item = &'k [u8]>,
     ) {
-        if self.classes.wants(class) {
-            self.sink.keyspace(db, class, event, key);
+        if self.classes.intersects(class) {
+            self.publish(db, class, event, key, subkeys);
         }
-        if self.recorder.classes.bits() & class.bits() != 0 {
+        if self.recorder.classes.intersects(class) {
             self.record(db, class, event, key, value);
         }
     }
@@ -322,6 +331,29 @@ impl Cx<'_, '_> {
         self.turn.commit(self.db, key, class, event, count);
     }
 
+    /// Same as [`Cx::commit`], with the fields or members that the event is about. The iterator is
+    /// used only if messages about subkeys are published.
+    #[inline]
+    pub(crate) fn commit_subkeys<'k>(
+        &mut self,
+        key: &[u8],
+        class: Classes,
+        event: &str,
+        count: u64,
+        subkeys: impl Iterator<Item = &'k [u8]>,
+    ) {
+        self.turn.commit_silently(self.db, key, count);
+        self.turn
+            .announce_with(self.db, class, event, key, None, subkeys);
+    }
+
+    /// Returns an empty list of subkeys for an event of `class`, which keeps names only if messages
+    /// about subkeys are published.
+    #[inline]
+    pub(crate) fn subkeys<'k>(&self, class: Classes) -> Subkeys<&'k [u8]> {
+        self.turn.subkeys(class)
+    }
+
     /// Same as [`Cx::commit`], in database `db`.
     pub(crate) fn commit_in(
         &mut self,
@@ -351,6 +383,12 @@ impl Cx<'_, '_> {
         count: u64,
     ) {
         self.turn.commit(self.db, key, class, event, count);
+        self.keep_elements(place, id, key);
+    }
+
+    /// Arms the timer of a collection after the commit of changed or removed elements. A collection
+    /// that has become empty is removed, with the event `del`.
+    pub(crate) fn keep_elements(&mut self, place: Place, id: Id, key: &[u8]) {
         let part = self.db_at(place);
         if part.get(id).value.is_empty_collection() {
             part.remove(id);

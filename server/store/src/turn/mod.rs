@@ -22,6 +22,7 @@ pub(crate) mod restore;
 pub(crate) mod source;
 pub(crate) mod stats;
 mod streams;
+pub(crate) mod subkeys;
 pub(crate) mod timers;
 mod tracking;
 mod ttl;
@@ -591,10 +592,6 @@ mod tests {
             assert_eq!(locked_after(&mut turn, line), 0, "{line}");
         }
         turn.pin(None);
-        assert_eq!(
-            locked_after(&mut turn, "DBSIZE"),
-            4,
-            "a transaction keeps them"
-        );
+        assert_eq!(locked_after(&mut turn, "DBSIZE"), 4, "pinned");
     }
 }

@@ -15,13 +15,15 @@
 
 use super::Turn;
 use super::expiry::Name;
+use super::subkeys::Subkeys;
 use crate::events::Classes;
 use crate::keyspace::records::Id;
 use crate::keyspace::shard::Touched;
 use crate::time::{NEVER, Now};
 use crate::turn::cx::{Live, Place};
 use crate::value::Value;
-use crate::value::parts::Parts;
+use crate::value::parts::{Parts, Words};
+use crate::value::text::Text;
 
 impl Turn<'_> {
     fn parts_at(&mut self, number: usize, db: usize, id: Id) -> &mut dyn Parts {
@@ -60,6 +62,8 @@ impl Turn<'_> {
         until: Now,
         budget: &mut usize,
     ) -> bool {
+        let words = self.parts_at(number, db, id).words();
+        let mut gone: Subkeys<Text> = self.subkeys(words.class);
         loop {
             let parts = self.parts_at(number, db, id);
             let deadline = parts
@@ -68,14 +72,16 @@ impl Turn<'_> {
             let Some(name) = parts.take_first() else {
                 break;
             };
-            self.part_expired(number, db, key, id, (name.as_bytes(), deadline));
+            self.part_expired(db, key, words, (name.as_bytes(), deadline));
+            gone.push(name);
+            self.publish_if_full(db, words.expired, key, &mut gone);
             *budget = budget.saturating_sub(1);
             let next = self.shard_db(number, db).get(id).value.next_deadline();
             if !until.is_due(next) || *budget == 0 {
                 break;
             }
         }
-        self.parts_expired(number, db, key, id)
+        self.parts_expired(number, db, key, id, &gone)
     }
 
     /// Expires all due members of a collection that a command has looked up, unless the turn is
@@ -138,31 +144,33 @@ impl Turn<'_> {
             return false;
         }
         let now = self.now;
+        let words = self.parts_at(number, db, id).words();
+        let mut gone: Subkeys<&[u8]> = self.subkeys(words.class);
         let mut expired = false;
         for name in names {
             let parts = self.parts_at(number, db, id);
             if let Some(deadline) = parts.deadline(name).filter(|at| now.is_due(*at)) {
                 parts.remove_part(name);
-                self.part_expired(number, db, key, id, (name, deadline));
+                self.part_expired(db, key, words, (name, deadline));
+                gone.push(name);
+                self.publish_if_full(db, words.expired, key, &mut gone);
                 expired = true;
             }
         }
         expired && {
             self.touch(Touched::One(db));
-            self.parts_expired(number, db, key, id)
+            self.parts_expired(number, db, key, id, &gone)
         }
     }
 
     /// Counts and reports an element that was removed because its deadline has passed.
     fn part_expired(
         &mut self,
-        number: usize,
         db: usize,
         key: &[u8],
-        id: Id,
+        words: &Words,
         (name, deadline): (&[u8], u64),
     ) {
-        let words = self.parts_at(number, db, id).words();
         self.stats.expired_fields += 1;
         self.expiry_effect(db, &[words.remove, key, name]);
         self.sink.field_expired(self.now, db, key, name, deadline);
@@ -170,10 +178,18 @@ impl Turn<'_> {
 
     /// Commits the expiry of elements, and arms the timer again. Returns true if the collection has
     /// become empty and was removed.
-    fn parts_expired(&mut self, number: usize, db: usize, key: &[u8], id: Id) -> bool {
+    fn parts_expired<N: AsRef<[u8]>>(
+        &mut self,
+        number: usize,
+        db: usize,
+        key: &[u8],
+        id: Id,
+        gone: &Subkeys<N>,
+    ) -> bool {
         let parts = self.parts_at(number, db, id);
         let (words, emptied) = (parts.words(), parts.elements() == 0);
-        self.commit_expiry(db, key, words.class, words.expired, None);
+        self.commit_expiry_silently(db, key);
+        self.announce_with(db, words.class, words.expired, key, None, gone.iter());
         let part = self.shard_db(number, db);
         if emptied {
             part.remove(id);

@@ -80,6 +80,7 @@ CONFIG SET maxmemory-policy allkeys-lru
 CONFIG SET maxmemory-policy volatile-ttl
 CONFIG SET maxmemory-policy allkeys-random
 CONFIG SET notify-keyspace-events KEA
+CONFIG SET notify-keyspace-events KEASTIV
 CONFIG SET tracking-table-max-keys $n
 CONFIG SET list-max-listpack-size $n
 CONFIG SET hash-max-listpack-entries $n";

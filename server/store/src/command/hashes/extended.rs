@@ -143,16 +143,21 @@ pub(super) fn hgetdel(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), 
         return Ok(());
     };
     let mut deleted = 0;
+    let mut removed = cx.subkeys(Classes::HASH);
     for name in names {
         let hash = cx.db_at(place).hash_at(id);
         match hash.get(name) {
             Some((value, _)) => reply_element(reply, value),
             None => reply.null(),
         }
-        deleted += u64::from(cx.db_at(place).remove_field(id, name));
+        if cx.db_at(place).remove_field(id, name) {
+            removed.push(name);
+            deleted += 1;
+        }
     }
     if deleted > 0 {
-        cx.commit_elements(place, id, key, Classes::HASH, "hdel", deleted);
+        cx.commit_subkeys(key, Classes::HASH, "hdel", deleted, removed.iter());
+        cx.keep_elements(place, id, key);
         remove_effect(cx, key, &FIELDS, names.iter());
     }
     Ok(())
@@ -239,7 +244,7 @@ pub(super) fn hsetex(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
             id
         }
     };
-    cx.commit(key, Classes::HASH, "hset", pairs.len() as u64);
+    cx.commit_subkeys(key, Classes::HASH, "hset", pairs.len() as u64, names());
     if cx.is_logged() {
         let mut words: Vec<&[u8]> = vec![b"HSET", key];
         words.extend(pairs.clone().flat_map(|(name, value)| [name, value]));
@@ -283,21 +288,23 @@ fn end<'a>(
 ) {
     match ttl {
         Ttl::Past => {
-            let db = cx.db_at(place);
-            let removed = names
-                .clone()
-                .filter(|name| db.remove_field(id, name))
-                .count();
-            cx.turn.stats.expired_fields += removed as u64;
-            cx.commit_elements(place, id, key, Classes::HASH, "hdel", count);
+            let mut removed = cx.subkeys(Classes::HASH);
+            for name in names.clone() {
+                if cx.db_at(place).remove_field(id, name) {
+                    removed.push(name);
+                    cx.turn.stats.expired_fields += 1;
+                }
+            }
+            cx.commit_subkeys(key, Classes::HASH, "hdel", count, removed.iter());
+            cx.keep_elements(place, id, key);
             remove_effect(cx, key, &FIELDS, names);
         }
         Ttl::Until(deadline) => {
-            cx.commit(key, Classes::HASH, "hexpire", count);
+            cx.commit_subkeys(key, Classes::HASH, "hexpire", count, names.clone());
             deadline_effect(cx, key, &FIELDS, deadline, names);
         }
         Ttl::Remove => {
-            cx.commit(key, Classes::HASH, "hpersist", count);
+            cx.commit_subkeys(key, Classes::HASH, "hpersist", count, names.clone());
             names_effect(cx, &[b"HPERSIST", key], &FIELDS, names);
         }
         Ttl::NotGiven | Ttl::Keep => {}

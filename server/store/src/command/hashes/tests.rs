@@ -1,6 +1,7 @@
 mod deadlines;
 mod extended;
 mod model;
+mod subkeys;
 
 use std::collections::BTreeSet;
 

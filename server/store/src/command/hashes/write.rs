@@ -53,8 +53,28 @@ fn set(cx: &mut Cx, args: Args, command: &'static str) -> Result<usize, Error> {
             created
         }
     };
-    cx.commit(key, Classes::HASH, "hset", pairs.len() as u64);
+    let names = pairs.clone().map(|(name, _)| name);
+    cx.commit_subkeys(key, Classes::HASH, "hset", pairs.len() as u64, names);
     Ok(created)
+}
+
+/// Creates a hash of the given fields, or replaces a hash by them.
+pub(super) fn import(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
+    let (key, pairs) = (&args[1], Pairs(args.skip(2)));
+    let (_, found) = cx.seek_typed::<Hash>(key)?;
+    let hash = Hash::of_pairs(pairs.clone(), &cx.limits());
+    cx.overwrite(key, hash.into_value());
+    let names = pairs.clone().map(|(name, _)| name);
+    cx.commit_subkeys(key, Classes::HASH, "hset", pairs.len() as u64, names);
+    if cx.is_logged() {
+        if found.is_some() {
+            cx.effect(&[b"DEL", key]);
+        }
+        let words: Vec<&[u8]> = args.iter().collect();
+        cx.effect(&words);
+    }
+    reply.ok();
+    Ok(())
 }
 
 pub(super) fn hsetnx(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
@@ -69,7 +89,7 @@ pub(super) fn hsetnx(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
         Some(id) => cx.db_at(place).change_field(id, name, value, &limits),
         None => add_hash_of(cx, place, key, name, value),
     }
-    cx.commit(key, Classes::HASH, "hset", 1);
+    cx.commit_subkeys(key, Classes::HASH, "hset", 1, std::iter::once(name));
     reply.int(1);
     Ok(())
 }
@@ -85,10 +105,12 @@ pub(super) fn hdel(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Err
     if names.len() > 1 {
         cx.view::<Hash>(place, id)?.warm_names(names.iter());
     }
+    let mut removed = cx.subkeys(Classes::HASH);
     let db = cx.db_at(place);
     let mut deleted = 0;
     for name in names {
         if db.remove_field(id, name) {
+            removed.push(name);
             deleted += 1;
             if db.hash_at(id).is_empty() {
                 break;
@@ -96,7 +118,8 @@ pub(super) fn hdel(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Err
         }
     }
     if deleted > 0 {
-        cx.commit_elements(place, id, key, Classes::HASH, "hdel", deleted);
+        cx.commit_subkeys(key, Classes::HASH, "hdel", deleted, removed.iter());
+        cx.keep_elements(place, id, key);
     }
     reply.int(deleted as i64);
     Ok(())
@@ -115,7 +138,7 @@ pub(super) fn hincrby(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), 
             by
         }
     };
-    cx.commit(key, Classes::HASH, "hincrby", 1);
+    cx.commit_subkeys(key, Classes::HASH, "hincrby", 1, std::iter::once(name));
     reply.int(sum);
     Ok(())
 }
@@ -147,7 +170,8 @@ pub(super) fn hincrbyfloat(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result
         Some(id) => cx.db_at(place).change_field(id, name, &text, &limits),
         None => add_hash_of(cx, place, key, name, &text),
     }
-    cx.commit(key, Classes::HASH, "hincrbyfloat", 1);
+    let field = std::iter::once(name);
+    cx.commit_subkeys(key, Classes::HASH, "hincrbyfloat", 1, field);
     cx.effect(&[b"HSET", key, name, &text]);
     if let Some(at) = deadline {
         // A replay of HSET removes the field's deadline, so another effect restores it.

@@ -10,9 +10,10 @@ use punctual_resp::{Args, Protocol, Reply};
 use smallvec::SmallVec;
 
 use super::arguments::id;
+use super::budget::Budget;
 use super::effects::{log_claims, log_consumer, log_group};
 use super::redeliver::{min_idle, reply_deleted, reply_delivered};
-use super::reply::{Deferred, no_group, reply_entries, reply_entry};
+use super::reply::{Deferred, no_group, reply_entry};
 use crate::arguments::{block_deadline, int, is};
 use crate::error::{Error, c_string};
 use crate::events::Classes;
@@ -28,6 +29,8 @@ struct Options<'a> {
     count: usize,
     /// Maximum number of entries of all streams (Redis 8.10).
     max_count: usize,
+    /// MAXSIZE: maximum number of bytes of the reply (Redis 8.10).
+    max_size: usize,
     /// BLOCK: waits if no stream has entries. The inner value is the end of the wait in unix ms, or
     /// `None` for a wait without end.
     block: Option<Option<u64>>,
@@ -75,7 +78,7 @@ pub(super) fn xread(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Er
     }
     // Each ready stream has at least one entry, so MAXCOUNT also limits the number of streams.
     ready.truncate(options.max_count);
-    let mut left = options.max_count;
+    let mut budget = Budget::new(reply, options.max_count, options.max_size);
     let mut failed = Ok(());
     Deferred::headed(reply, ready.len(), announce_streams, |reply| {
         let mut served = 0;
@@ -84,20 +87,28 @@ pub(super) fn xread(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Er
                 continue;
             };
             let stream = match cx.view::<Stream>(place, record) {
-                Ok(stream) if left > 0 => stream,
+                Ok(stream) if budget.entries() > 0 => stream,
                 Ok(_) => break,
                 Err(error) => {
                     failed = Err(error);
                     break;
                 }
             };
+            let begin = reply.len();
             begin_stream(reply, source.key);
             let floor = stream.floor(now).unwrap_or(Id::MIN);
             let start = after.next().map(|start| start.max(floor));
             let entries = start.map(|start| stream.range(start, Id::MAX));
-            let count = options.count.min(left);
-            let expected = count.min(stream.len() as usize);
-            left -= reply_entries(reply, expected, entries.into_iter().flatten().take(count));
+            let count = options.count.min(budget.entries());
+            let entries = entries.into_iter().flatten().take(count);
+            let written = Deferred::array(reply, count.min(stream.len() as usize), |reply| {
+                let fit = |entry: &_| budget.add(reply, |reply| reply_entry(reply, entry));
+                entries.take_while(fit).count()
+            });
+            if written == 0 {
+                reply.truncate(begin);
+                break;
+            }
             served += 1;
         }
         served
@@ -115,25 +126,24 @@ pub(super) fn xreadgroup(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(
     let now_ms = cx.now().read_ms();
     let start = reply.len();
     let mut failed = Ok(());
+    let mut budget = Budget::new(reply, options.max_count, options.max_size);
     let served = Deferred::headed(reply, sources.len(), announce_streams, |reply| {
-        let (mut served, mut left) = (0, options.max_count);
+        let mut served = 0;
         for source in &sources {
+            if budget.entries() == 0 {
+                break;
+            }
             let mut reader = Reader {
                 cx,
                 group,
                 consumer,
                 now_ms,
-                count: options.count.min(left),
+                count: options.count.min(budget.entries()),
+                budget: &mut budget,
                 claim: options.claim,
             };
-            if left == 0 {
-                break;
-            }
             match reader.read(source, options.no_ack, reply) {
-                Ok(found) => {
-                    served += usize::from(found.is_some());
-                    left -= found.unwrap_or(0);
-                }
+                Ok(found) => served += usize::from(found),
                 Err(error) => failed = Err(error),
             }
         }
@@ -152,6 +162,7 @@ impl<'a> Options<'a> {
         let mut options = Self {
             count: usize::MAX,
             max_count: usize::MAX,
+            max_size: usize::MAX,
             block: None,
             no_ack: false,
             claim: None,
@@ -175,6 +186,12 @@ impl<'a> Options<'a> {
                 options.max_count = match int(&args[at])? {
                     ..=0 => return Err(Error::fixed("ERR MAXCOUNT must be a positive integer")),
                     count => count as usize,
+                };
+            } else if is(arg, "MAXSIZE") && more > 0 {
+                at += 1;
+                options.max_size = match int(&args[at])? {
+                    ..=0 => return Err(Error::fixed("ERR MAXSIZE must be a positive integer")),
+                    size => size as usize,
                 };
             } else if is(arg, "STREAMS") && more > 0 {
                 if more % 2 == 1 {
@@ -360,25 +377,26 @@ pub(super) struct Reader<'r, 't, 's> {
     pub(super) consumer: &'r [u8],
     now_ms: u64,
     pub(super) count: usize,
+    pub(super) budget: &'r mut Budget,
     pub(super) claim: Option<u64>,
 }
 
 impl Reader<'_, '_, '_> {
-    /// Reads a stream. Returns the number of entries in the reply, or `None` if it wrote no reply.
+    /// Reads a stream. Returns whether it wrote a reply.
     fn read(
         &mut self,
         source: &Source<'_>,
         no_ack: bool,
         reply: &mut Reply,
-    ) -> Result<Option<usize>, Error> {
+    ) -> Result<bool, Error> {
         let Some((place, record)) = source.found else {
-            return Ok(None);
+            return Ok(false);
         };
         let (key, now_ms, now) = (source.key, self.now_ms, self.cx.now());
         let stream = self.cx.edit::<Stream>(place, record)?;
         let expected = self.count.min(stream.len() as usize);
         let Some(group) = stream.group_mut(self.group) else {
-            return Ok(None);
+            return Ok(false);
         };
         let known = group.number_of(self.consumer);
         let number = known.unwrap_or_else(|| group.add_consumer(self.consumer, now_ms));
@@ -388,14 +406,15 @@ impl Reader<'_, '_, '_> {
         }
         let stream = self.cx.view::<Stream>(place, record)?;
         let Some(group) = stream.group(self.group) else {
-            return Ok(None);
+            return Ok(false);
         };
         if source.from == From::Unread
             && !stream.shows_after(group.last_id, now)
             && !stream.has_claimable(group, now, self.claim)
         {
-            return Ok(None);
+            return Ok(false);
         }
+        let begin = reply.len();
         begin_stream(reply, key);
         let count = match source.from {
             From::After(after) => self.history(key, (place, record), number, after, reply)?,
@@ -414,7 +433,11 @@ impl Reader<'_, '_, '_> {
             }
         };
         self.cx.rearm(place, record);
-        Ok(Some(count))
+        let full = count == 0 && self.budget.entries() == 0;
+        if full {
+            reply.truncate(begin);
+        }
+        Ok(!full)
     }
 
     /// Replies with the pending entries that the consumer takes over, and then with the entries
@@ -431,7 +454,8 @@ impl Reader<'_, '_, '_> {
             true => self.take_over(key, (place, record), number, reply)?,
             false => 0,
         };
-        let (count, claim, now) = (self.count - taken, self.claim.is_some(), self.cx.now());
+        let count = (self.count - taken).min(self.budget.entries());
+        let (claim, now) = (self.claim.is_some(), self.cx.now());
         let stream = self.cx.edit::<Stream>(place, record)?;
         let Some(group) = stream.group(self.group) else {
             return Ok(taken);
@@ -445,9 +469,15 @@ impl Reader<'_, '_, '_> {
         let mut ids: SmallVec<[Id; 16]> = SmallVec::new();
         let start = group.last_id.next().unwrap_or(Id::MAX);
         for entry in stream.range(start, Id::MAX).take(count) {
+            let write = |reply: &mut Reply| reply_delivered(reply, &entry, claim, 0, 0);
+            if !self.budget.add(reply, write) {
+                break;
+            }
             ids.push(entry.id);
             read = stream.entries_read_after(read, entry.id);
-            reply_delivered(reply, &entry, claim, 0, 0);
+        }
+        if ids.is_empty() {
+            return Ok(taken);
         }
         let Some(group) = stream.group_mut(self.group) else {
             return Ok(taken);
@@ -510,17 +540,22 @@ impl Reader<'_, '_, '_> {
             .take(self.count)
             .copied()
             .collect();
-        let count = ids.len();
-        reply.array(count);
         let mut delivered: SmallVec<[(Id, u64, u32); 16]> = SmallVec::new();
-        for id in ids {
-            let Some(entry) = stream.get(id) else {
-                reply_deleted(reply, id);
-                continue;
+        let count = Deferred::array(reply, ids.len(), |reply| {
+            let fit = |id: &&Id| {
+                let entry = stream.get(**id);
+                let write = |reply: &mut Reply| match &entry {
+                    Some(entry) => reply_entry(reply, entry),
+                    None => reply_deleted(reply, **id),
+                };
+                let fits = self.budget.add(reply, write);
+                if fits && entry.is_some() {
+                    delivered.push((**id, 0, 0));
+                }
+                fits
             };
-            reply_entry(reply, &entry);
-            delivered.push((id, 0, 0));
-        }
+            ids.iter().take_while(fit).count()
+        });
         let Some(group) = stream.group_mut(self.group) else {
             return Ok(count);
         };

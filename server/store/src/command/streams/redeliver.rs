@@ -83,13 +83,12 @@ impl Reader<'_, '_, '_> {
                 continue;
             };
             let idle_ms = now.read_ms().saturating_sub(before.delivered_ms);
-            reply_delivered(
-                reply,
-                &body,
-                self.claim.is_some(),
-                idle_ms,
-                before.deliveries,
-            );
+            let (claim, deliveries) = (self.claim.is_some(), before.deliveries);
+            let write =
+                |reply: &mut Reply| reply_delivered(reply, &body, claim, idle_ms, deliveries);
+            if !self.budget.add(reply, write) {
+                break;
+            }
             taken.push(Pending {
                 id: entry.id,
                 delivered_ms,

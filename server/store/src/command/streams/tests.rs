@@ -1,3 +1,5 @@
+use punctual_resp::{OwnedArgs, Protocol};
+
 use crate::command::testing::Fixture;
 
 #[test]
@@ -118,6 +120,62 @@ fn streams_with_groups_survive_snapshots_and_dumps() {
     assert_eq!(ask(&mut fixture), before);
 }
 
+/// MAXSIZE (Redis 8.10) limits the bytes of the reply. A larger first entry is returned.
+#[test]
+fn max_size_limits_the_bytes_of_the_reply() {
+    fn raw(f: &mut Fixture, line: &str) -> Vec<u8> {
+        let args: OwnedArgs = line.split(' ').collect();
+        f.reply(args.as_args())
+    }
+    for (resp3, shards) in [(false, 1), (true, 8)] {
+        let mut f = Fixture::sharded(shards);
+        if resp3 {
+            f.protocol = Protocol::Resp3;
+        }
+        for key in ["s1", "s2"] {
+            f.run(&format!("XGROUP CREATE {key} g 0 MKSTREAM"));
+            for n in 1..=4 {
+                f.run(&format!("XADD {key} {n}-0 field value"));
+            }
+        }
+        let whole = f.run("XREAD STREAMS s1 s2 0 0");
+        let ids = |reply: &str| reply.split(' ').filter(|word| word.ends_with("-0")).count();
+        assert_eq!(ids(&whole), 8);
+        let mut lengths = Vec::new();
+        for size in 1..600 {
+            f.run("XGROUP DESTROY s1 g");
+            f.run("XGROUP CREATE s1 g 0");
+            f.run("XGROUP SETID s2 g 0");
+            let read = raw(&mut f, &format!("XREAD MAXSIZE {size} STREAMS s1 s2 0 0"));
+            let group = format!("XREADGROUP GROUP g c MAXSIZE {size} STREAMS s1 s2 > >");
+            let delivered = raw(&mut f, &group);
+            assert_eq!(read, delivered, "{size}");
+            let count = ids(&String::from_utf8_lossy(&read).replace("\r\n", " "));
+            assert!(read.len() <= size || count == 1, "{size}: {}", read.len());
+            // Only what is in the reply is delivered, and the history has the same limit.
+            let pending = f.run("XPENDING s1 g - + 9").matches("-0").count();
+            assert_eq!(pending, count.min(4), "{size}");
+            let history = f.run(&format!("XREADGROUP GROUP g c MAXSIZE {size} STREAMS s1 0"));
+            assert_eq!(ids(&history), pending.min(4), "{size}");
+            lengths.push(count);
+        }
+        assert!(lengths.is_sorted());
+        lengths.dedup();
+        assert_eq!(lengths, [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(
+            ids(&f.run("XREAD MAXSIZE 9999 MAXCOUNT 3 STREAMS s1 s2 0 0")),
+            3
+        );
+        f.run("XADD big 1-0 field 0123456789012345678901234567890123456789");
+        assert_eq!(
+            f.run("XREAD MAXSIZE 1 STREAMS s1 big 0 0"),
+            f.run("XREAD COUNT 1 STREAMS s1 0")
+        );
+        let big = f.run("XREAD MAXSIZE 1 STREAMS big 0");
+        assert!(big.contains("0123456789"));
+    }
+}
+
 /// MAXCOUNT (Redis 8.10) limits all streams together, in their order, and COUNT limits each stream.
 #[test]
 fn max_count_limits_all_streams_together() {
@@ -171,7 +229,8 @@ fn max_count_limits_all_streams_together() {
                 "COUNT 2 MAXCOUNT 1",
                 "MAXCOUNT must be greater than or equal to COUNT",
             ),
-            ("MAXSIZE 100", "syntax error"),
+            ("MAXSIZE 0", "MAXSIZE must be a positive integer"),
+            ("MAXSIZE x", "value is not an integer or out of range"),
         ] {
             let line = format!("{read} {options} STREAMS s1 0");
             assert_eq!(f.run(&line), format!("-ERR {error}"), "{line}");
