@@ -132,25 +132,25 @@ export const features = {
       await Promise.race([Promise.all([worker.close(true), queue.close()]), pause(500)]);
     }
   },
-  async 'BullMQ runs a job of the next hour, at once'({ address, advance }) {
-    ok(address && advance);
+  async 'BullMQ runs a job of the next hour, at once'({ address, advance, moveWith }) {
+    ok(address && advance && moveWith);
     const { mock } = await import('node:test');
     const { Queue, Worker } = await import('bullmq');
     mock.timers.enable({ apis: ['Date'], now: Date.now() });
+    const server = await moveWith(mock.timers);
     try {
-      const queue = new Queue('later', { connection: address });
-      const worker = new Worker('later', async (job) => job.data.n * 2, { connection: address });
-      await worker.waitUntilReady();
+      const connection = { host: server.host, port: server.port };
+      const queue = new Queue('later', { connection });
+      const worker = new Worker('later', async (job) => job.data.n * 2, { connection });
       const done = once(worker, 'completed');
       await queue.add('double', { n: 21 }, { delay: HOUR_MS });
-      const moved = advance(HOUR_MS);
-      mock.timers.tick(HOUR_MS);
-      await moved;
+      await server.advance(HOUR_MS);
       equal((await done)[0].returnvalue, 42);
       await worker.close(true);
       await queue.close();
     } finally {
       mock.timers.reset();
+      await server.stop();
     }
   },
 };

@@ -9,6 +9,7 @@ const IOREDIS = 'ioredis@6.0.0';
  * @property {() => import('ioredis').Redis} newClient
  * @property {{ host: string, port: number } | undefined} address
  * @property {((ms: number) => Promise<unknown>) | undefined} advance
+ * @property {((timers: any) => Promise<any>)} [moveWith] - Starts a server that moves with fake timers.
  * @property {() => Promise<unknown>} stop
  */
 
@@ -26,6 +27,7 @@ export const peers = {
       const server = await start({ clock: 'virtual', notifyKeyspaceEvents: 'KEA', ...options });
       return connected(server, {
         advance: (ms) => server.advance(ms),
+        moveWith: (timers) => start({ clock: 'virtual', timers }),
         stop: () => server.stop(),
       });
     },
@@ -63,7 +65,7 @@ export const peers = {
 };
 
 /** Returns a double with ioredis's clients of a server. */
-async function connected({ host, port }, { advance, stop }) {
+async function connected({ host, port }, { advance, moveWith, stop }) {
   const { Redis } = await import('ioredis');
   const all = [];
   const newClient = () => {
@@ -77,6 +79,7 @@ async function connected({ host, port }, { advance, stop }) {
     newClient,
     address: { host, port },
     advance,
+    moveWith,
     async stop() {
       for (const each of all) each.disconnect();
       await stop();

@@ -3,7 +3,8 @@
 import { rm } from 'node:fs/promises';
 import { findBinary } from './binary.js';
 import { Child } from './child.js';
-import { Control } from './control.js';
+import { type Address, Control } from './control.js';
+import { Jumper } from './jump.js';
 import { type DirectiveValue, type StartOptions, toInvocation } from './options.js';
 import { advance, type FakeTimers, setTime } from './timers.js';
 
@@ -21,6 +22,7 @@ export class PunctualServer {
   readonly #child: Child;
   readonly #control: Control;
   readonly #timers: FakeTimers | undefined;
+  readonly #jumper: Jumper | undefined;
   readonly #ownFiles: string[];
 
   /** @internal */
@@ -31,11 +33,9 @@ export class PunctualServer {
     this.host = hostOf(options.bind);
     this.port = port;
     const password = firstWord(options.requirepass);
-    this.#control = new Control({
-      host: this.host,
-      port,
-      ...(password !== undefined && { password }),
-    });
+    const address: Address = { host: this.host, port, ...(password !== undefined && { password }) };
+    this.#control = new Control(address);
+    this.#jumper = options.timers && new Jumper(address);
     const user = password === undefined ? '' : `:${encodeURIComponent(password)}@`;
     const host = this.host.includes(':') ? `[${this.host}]` : this.host;
     this.url = `redis://${user}${host}:${port}`;
@@ -57,10 +57,11 @@ export class PunctualServer {
   }
 
   /**
-   * Moves the virtual clock forward, and returns its new time in Unix milliseconds. The fake timers
-   * of the option `timers` move at once with it. When `advance` returns, the server has expired all due keys in the order
-   * of their deadlines, and has sent their events and the replies of blocking commands that timed
-   * out. This takes as long as the due keys and timers take, and not `ms`.
+   * Moves the virtual clock forward, and returns its new time in Unix milliseconds. Fake timers of
+   * the option `timers` move at once with it, and this thread blocks until both have moved. When
+   * `advance` returns, the server has expired all due keys in the order of their deadlines, and has
+   * sent their events and the replies of blocking commands that timed out. This takes as long as
+   * the due keys and timers take, and not `ms`.
    *
    * @param ms - Whole milliseconds, 0 or more.
    * @throws Error if the server does not have the option `clock: 'virtual'`, or has ended.
@@ -69,12 +70,13 @@ export class PunctualServer {
     if (!Number.isSafeInteger(ms) || ms < 0) {
       throw new RangeError(`@punctual/server: cannot advance the clock by ${ms} ms`);
     }
-    // The command is on its way before a timer can send other commands.
-    const moved = this.#control.call('CLOCK', 'ADVANCE', String(ms));
-    if (this.#timers !== undefined) {
-      advance(this.#timers, ms);
+    if (this.#timers === undefined || this.#jumper === undefined) {
+      return Number(await this.#control.call('CLOCK', 'ADVANCE', String(ms)));
     }
-    return Number(await moved);
+    // No other code of this thread runs between the two moves.
+    const now = this.#jumper.jump(ms);
+    advance(this.#timers, ms);
+    return now;
   }
 
   /**
@@ -83,6 +85,7 @@ export class PunctualServer {
    */
   async stop(): Promise<void> {
     this.#control.close();
+    await this.#jumper?.stop();
     await this.#child.stop();
     await Promise.all(this.#ownFiles.map((path) => rm(path, { recursive: true, force: true })));
   }

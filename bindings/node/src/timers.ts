@@ -1,9 +1,7 @@
 /**
  * Fake timers of test frameworks, which move together with a server's virtual clock.
  *
- * Both clocks jump at once, without a wait in between. Otherwise a command could reach the server
- * with the date of one clock and be handled at the time of the other: BullMQ, for example, would
- * lock a job whose lock expires by the jump.
+ * Both clocks jump at once; `jump.ts` says why.
  */
 
 /** `vi` of Vitest, `jest` of Jest, `mock.timers` of `node:test`, or a clock of Sinon. */

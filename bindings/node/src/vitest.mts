@@ -4,13 +4,15 @@
  * @packageDocumentation
  */
 
-import { test as base, type TestAPI } from 'vitest';
 import type { StartOptions } from './options.js';
 import { type PunctualServer, start } from './server.js';
 
 /**
- * Returns a fixture for `test.extend`: a new, empty server for each test that uses it. Its clock is
- * virtual unless `clock: 'real'` is given.
+ * Returns a fixture for Vitest's `test.extend`: a new, empty server for each test that uses it. Its
+ * clock is virtual unless `clock: 'real'` is given.
+ *
+ * This module does not import Vitest: npm would ask the registry for Vitest and all that Vitest may
+ * need, also for programs that do not use it.
  */
 export function serverFixture(options: StartOptions = {}) {
   // Vitest reads the names of other fixtures from the braces, which must be there.
@@ -24,8 +26,3 @@ export function serverFixture(options: StartOptions = {}) {
     }
   };
 }
-
-/** Vitest's `test` with the fixture `punctual`, a server with a virtual clock. */
-export const test: TestAPI<{ punctual: PunctualServer }> = base.extend<{
-  punctual: PunctualServer;
-}>({ punctual: serverFixture() });

@@ -1,4 +1,4 @@
-"""Commands in the process, without a socket."""
+"""Commands without a client library."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import threading
 from typing import Any
 
 import pytest
-from punctual_server import Client, CommandError, Server
+from punctual_server import CommandError
+from tested import Server
 
 
 def test_replies_have_the_types_of_resp3() -> None:
@@ -63,7 +64,7 @@ def test_a_blocking_call_lets_other_threads_run() -> None:
         popped: list[Any] = []
         waiting = threading.Thread(target=lambda: popped.append(pop(server.client())))
 
-        def pop(client: Client) -> Any:
+        def pop(client: Any) -> Any:
             return client.call("BLPOP", "list", 0)
 
         waiting.start()

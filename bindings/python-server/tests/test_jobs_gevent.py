@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import pytest
 from patience import ends_silently
+from tested import EXAMPLE
 
 pytest.importorskip("gevent")
 
 PROGRAM = """
 {patch}
+{example}
 import gevent, redis
 from punctual.jobs import Queue, Worker
-from punctual_server import Server
 
 def handle(job):
     seen.append(job.payload)
     worker.stop()
 
 seen = []
-server = Server().start()
+server = package.Server().start()
 client = redis.Redis(port=server.port, decode_responses=True)
 worker = Worker(client, ["mails"], handle)
 running = gevent.spawn(worker.run)
@@ -36,4 +37,4 @@ server.stop()
 
 @pytest.mark.parametrize("patch", ["", "from gevent import monkey; monkey.patch_all()"])
 def test_a_worker_yields_while_it_waits(patch: str) -> None:
-    ends_silently(PROGRAM.format(patch=patch), "-W", "ignore", timeout=60)
+    ends_silently(PROGRAM.format(patch=patch, example=EXAMPLE), "-W", "ignore", timeout=60)

@@ -7,26 +7,17 @@ import subprocess
 import sys
 from importlib.resources import files
 
-import punctual
-import punctual.server
 import punctual_server
 import pytest
-
-SUBINTERPRETER = """
-import punctual_server
-from _testcapi import run_in_subinterp
-run_in_subinterp('''
-try:
-    import punctual_server
-except ImportError as error:
-    print("refused:", error)
-''')
-assert punctual_server.Server().url
-"""
+from punctual_server import program
 
 
-def test_version_equals_that_of_the_native_module() -> None:
+def test_version_equals_that_of_the_program() -> None:
+    shown = subprocess.run(
+        [program.find(), "--version"], capture_output=True, text=True, check=True
+    )
     assert re.fullmatch(r"\d+\.\d+\.\d+", punctual_server.__version__)
+    assert shown.stdout.startswith(f"Punctual {punctual_server.__version__} ")
 
 
 def test_package_is_typed() -> None:
@@ -34,16 +25,25 @@ def test_package_is_typed() -> None:
 
 
 def test_the_package_of_the_timers_has_the_server_by_its_old_names() -> None:
+    punctual = pytest.importorskip("punctual")
+    pytest.importorskip("punctual.server")
     assert punctual.Server is punctual.server.Server is punctual_server.Server
 
 
-def test_subinterpreters_are_refused() -> None:
-    pytest.importorskip("_testcapi")
-    shown = subprocess.run(
-        [sys.executable, "-c", SUBINTERPRETER],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
+def test_the_plugin_of_pytest_imports_no_server() -> None:
+    code = (
+        "import sys, punctual_server.pytest_plugin\n"
+        "print(*sorted(m for m in sys.modules if m.startswith(('punctual', 'asyncio'))))"
     )
-    assert shown.stdout.startswith("refused: punctual_server ")
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.split() == ["punctual_server", "punctual_server.pytest_plugin"]
+
+
+def test_a_missing_program_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(program.VARIABLE, raising=False)
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.setattr("sysconfig.get_path", lambda *_: "/nonexistent")
+    with pytest.raises(FileNotFoundError, match=f"environment variable {program.VARIABLE}"):
+        program.find()
+    monkeypatch.setenv(program.VARIABLE, sys.executable)
+    assert program.find() == sys.executable

@@ -76,15 +76,16 @@ def test_shutdown_ends_it(tmp_path: Path) -> None:
     assert process.returncode == 0, output
 
 
-def test_wrong_options(capfd: pytest.CaptureFixture[str]) -> None:
-    before = signal.getsignal(signal.SIGINT)
-    try:
-        assert main(["serve", "--prot", "1"]) == 1
-    finally:
-        signal.signal(signal.SIGINT, before)
-    told = capfd.readouterr().err
-    assert "*** FATAL CONFIG FILE ERROR" in told
-    assert "did you mean 'port'?" in told
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "punctual_server", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_wrong_options() -> None:
+    ended = run("serve", "--prot", "1")
+    assert ended.returncode == 1
+    assert "*** FATAL CONFIG FILE ERROR" in ended.stderr
+    assert "did you mean 'port'?" in ended.stderr
 
 
 def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -96,8 +97,7 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
             main(arguments)
         assert ended.value.code == 0
         assert re.match(pattern, capsys.readouterr().out)
-    assert main(["serve", "--help"]) == 0
-    assert "--clock virtual" in capsys.readouterr().out
+    assert "--clock virtual" in run("serve", "--help").stdout
 
 
 @pytest.mark.parametrize("arguments", [[], ["nonsense"], ["bench"]])

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 import redis
 import redis.asyncio
-from punctual_server import Server
+from punctual_server import BaseServer
+from tested import Server
 
 
-def connect(server: Server) -> redis.Redis:
+def connect(server: BaseServer) -> redis.Redis:
     return redis.Redis.from_url(server.url, decode_responses=True)
 
 
@@ -193,7 +194,7 @@ def test_advance_while_others_stop_it() -> None:
         server = Server(clock="virtual", threads=2).start()
         ended = threading.Event()
 
-        def move(server: Server = server, ended: threading.Event = ended) -> None:
+        def move(server: BaseServer = server, ended: threading.Event = ended) -> None:
             try:
                 while True:
                     server.advance(1)
@@ -209,7 +210,7 @@ def test_advance_while_others_stop_it() -> None:
 
 
 def test_asyncio() -> None:
-    async def main(server: Server) -> None:
+    async def main(server: BaseServer) -> None:
         async with redis.asyncio.Redis(port=server.port, decode_responses=True) as client:
             waiting: asyncio.Future[Any] = asyncio.ensure_future(
                 client.blpop(["queue"], timeout=60)

@@ -4,44 +4,25 @@ from __future__ import annotations
 
 import os
 import socket
-import sys
-import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 import redis
-from punctual_server import Invocation, Server
+from in_a_child import in_a_child
+from punctual_server import BaseServer
+from tested import Server
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
 
-def in_a_child(run: Callable[[], None]) -> int:
-    """Runs a function in a fork that ends normally, with finalizers. Returns the exit code."""
-    with warnings.catch_warnings():
-        # Python warns about forks of processes with threads, which this tests.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            run()
-            code = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            sys.stderr.flush()
-            os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
 @pytest.fixture
-def server() -> Iterator[Server]:
+def server() -> Iterator[BaseServer]:
     with Server(threads=2, clock="virtual") as server:
         yield server
 
 
-def test_child_is_a_client(server: Server) -> None:
+def test_child_is_a_client(server: BaseServer) -> None:
     with redis.Redis(port=server.port) as client:
         client.set("from", "parent")
 
@@ -54,7 +35,7 @@ def test_child_is_a_client(server: Server) -> None:
         assert client.get("from") == b"child"
 
 
-def test_child_can_neither_stop_nor_advance_it(server: Server) -> None:
+def test_child_can_neither_stop_nor_advance_it(server: BaseServer) -> None:
     parent = os.getpid()
 
     def child() -> None:
@@ -88,31 +69,7 @@ def test_child_may_drop_it() -> None:
     servers[0].stop()
 
 
-def test_child_cannot_call_it_or_run_its_commands() -> None:
-    servers = [Server()]
-
-    @servers[0].command("twice", flags=["readonly"])
-    def twice(_: Invocation, text: bytes) -> bytes:
-        return text * 2
-
-    with servers[0] as server:
-        # The client of this call is kept, and a child must not disconnect it.
-        assert server.call("TWICE", "ab") == b"abab"
-
-        def child() -> None:
-            with pytest.raises(RuntimeError, match="belongs to process"):
-                servers[0].call("TWICE", "ab")
-            with pytest.raises(RuntimeError, match="belongs to process"):
-                servers[0].command("thrice")(twice)
-            servers.clear()
-            with Server() as mine:
-                assert mine.call("PING") == b"PONG"
-
-        assert in_a_child(child) == 0
-        assert server.call("TWICE", "cd") == b"cdcd"
-
-
-def test_child_can_start_its_own_servers(server: Server) -> None:
+def test_child_can_start_its_own_servers(server: BaseServer) -> None:
     def child() -> None:
         with Server(clock="virtual") as mine, redis.Redis(port=mine.port) as client:
             client.set("key", "value", ex=5)

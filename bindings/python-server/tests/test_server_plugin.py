@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 import redis
-from punctual_server import Server
+from punctual_server import BaseServer
 from punctual_server.pytest_plugin import Clock
 
 pytest_plugins = ["pytester"]
 
 
-def test_server(punctual_server: Server) -> None:
+def test_server(punctual_server: BaseServer) -> None:
     assert punctual_server.clock == "real"
     with redis.Redis(port=punctual_server.port) as client:
         assert client.ping()
 
 
-def test_clock(punctual_clock: Clock, punctual_server: Server) -> None:
+def test_clock(punctual_clock: Clock, punctual_server: BaseServer) -> None:
     assert punctual_clock.server is punctual_server
     with redis.Redis(port=punctual_server.port) as client:
         client.set("key", "value", ex=60)
@@ -30,18 +30,18 @@ def test_clock(punctual_clock: Clock, punctual_server: Server) -> None:
 
 @pytest.mark.punctual(threads=2, notify_keyspace_events="Ex")
 class TestMark:
-    def test_mark_of_a_class(self, punctual_server: Server) -> None:
+    def test_mark_of_a_class(self, punctual_server: BaseServer) -> None:
         assert punctual_server.threads == 2
 
     @pytest.mark.punctual(threads=3)
-    def test_mark_of_a_test_wins(self, punctual_server: Server) -> None:
+    def test_mark_of_a_test_wins(self, punctual_server: BaseServer) -> None:
         assert punctual_server.threads == 3
         with redis.Redis(port=punctual_server.port, decode_responses=True) as client:
             events = client.config_get("notify-keyspace-events")
             assert events == {"notify-keyspace-events": "xE"}
 
     @pytest.mark.punctual(clock="virtual")
-    def test_server_alone_has_a_virtual_clock(self, punctual_server: Server) -> None:
+    def test_server_alone_has_a_virtual_clock(self, punctual_server: BaseServer) -> None:
         punctual_server.advance(1)
 
 

@@ -447,7 +447,7 @@ def _gevent(options: argparse.Namespace) -> None:
 def _server(options: argparse.Namespace) -> None:
     """Measure the time that a test needs for its own server, and for a connection to it."""
     import redis
-    from punctual_server import Server
+    from punctual_embedded import Server
 
     def start_and_stop() -> float:
         begin = time.perf_counter_ns()

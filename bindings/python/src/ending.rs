@@ -15,6 +15,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use std::ffi::c_int;
+use std::hint::black_box;
 
 /// Blocks the thread forever when dropped.
 struct BlockForever;
@@ -27,8 +28,13 @@ impl Drop for BlockForever {
     }
 }
 
+// PyO3 declares these functions as if they never unwound. Link-time optimisation merges its
+// declarations with these and may then drop the guard, so the calls go through opaque pointers.
+type Call =
+    unsafe extern "C-unwind" fn(*mut ffi::PyObject, *mut ffi::PyObject) -> *mut ffi::PyObject;
+type Compare = unsafe extern "C-unwind" fn(*mut ffi::PyObject, *mut ffi::PyObject, c_int) -> c_int;
+
 unsafe extern "C-unwind" {
-    // PyO3 declares these functions as if they never unwound.
     fn PyObject_CallObject(
         function: *mut ffi::PyObject,
         args: *mut ffi::PyObject,
@@ -48,9 +54,10 @@ pub(crate) fn call<'py>(
     args: &Bound<'py, PyTuple>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let guard = BlockForever;
+    let call: Call = black_box(PyObject_CallObject);
     // SAFETY: attached; both are borrowed for the call; the result is an owned reference, or null
     // with an error set.
-    let result = unsafe { PyObject_CallObject(function.as_ptr(), args.as_ptr()) };
+    let result = unsafe { call(function.as_ptr(), args.as_ptr()) };
     std::mem::forget(guard);
     // SAFETY: as above.
     unsafe { Bound::from_owned_ptr_or_err(function.py(), result) }
@@ -60,8 +67,9 @@ pub(crate) fn call<'py>(
 #[inline]
 pub(crate) fn is_less(left: &Bound<'_, PyAny>, right: &Bound<'_, PyAny>) -> PyResult<bool> {
     let guard = BlockForever;
+    let compare: Compare = black_box(PyObject_RichCompareBool);
     // SAFETY: attached; both are borrowed for the call.
-    let answer = unsafe { PyObject_RichCompareBool(left.as_ptr(), right.as_ptr(), ffi::Py_LT) };
+    let answer = unsafe { compare(left.as_ptr(), right.as_ptr(), ffi::Py_LT) };
     std::mem::forget(guard);
     match answer {
         0 => Ok(false),

@@ -22,21 +22,29 @@ from unittest import mock
 
 import punctual.aio
 import pytest
+from patience import ends_silently
 from punctual.aio import EventLoop
 
 # Maximum number of handles that become ready in one iteration: `BATCH` of the native module.
 BATCH = 256
 
 
+@pytest.fixture(params=["own", "asyncio's"], autouse=True)
+def run_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs each test also as in a version of Python whose `_run_once` is not known."""
+    if request.param != "own":
+        monkeypatch.delattr(EventLoop, "_run_once")
+
+
 @pytest.fixture
-def loop() -> Iterator[EventLoop]:
+def loop(run_once: None) -> Iterator[EventLoop]:
     loop = EventLoop(clock="virtual")
     yield loop
     loop.close()
 
 
 @pytest.fixture
-def real() -> Iterator[EventLoop]:
+def real(run_once: None) -> Iterator[EventLoop]:
     loop = EventLoop()
     yield loop
     loop.close()
@@ -54,6 +62,24 @@ def run_until(loop: asyncio.AbstractEventLoop, until: float) -> None:
 
 
 # --- compatibility with asyncio
+
+
+@pytest.mark.parametrize(("version", "is_own"), [((3, 14, 2), True), ((3, 15, 0), False)])
+def test_unknown_versions_of_python_keep_their_run_once(
+    version: tuple[int, ...], is_own: bool
+) -> None:
+    program = f"""
+import asyncio, sys, punctual.queue
+import typing, concurrent.futures
+sys.version_info = {version}
+from punctual.aio import EventLoop
+assert ("_run_once" in vars(EventLoop)) is {is_own}
+loop = EventLoop(clock="virtual")
+loop.run_until_complete(asyncio.sleep(3600))
+assert loop.time() == 3600
+loop.close()
+"""
+    ends_silently(program, timeout=60)
 
 
 def test_it_is_a_selector_event_loop(loop: EventLoop) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 import punctual
+import punctual_embedded
 import punctual_server
 import pytest
 
@@ -22,6 +23,7 @@ PACKAGE = Path(__file__).parents[1]
 READMES = [
     PACKAGE / "README.md",
     PACKAGE.parent / "python-server" / "README.md",
+    PACKAGE.parent / "python-embedded" / "README.md",
     PACKAGE.parents[1] / "README.md",
     PACKAGE.parents[1] / "docs" / "embedding.md",
     PACKAGE.parents[1] / "docs" / "tutorial.md",
@@ -68,7 +70,7 @@ def test_readme(name: str, code: str, tmp_path: Path) -> None:
 
 
 def modules() -> Iterator[ModuleType]:
-    for package in (punctual, punctual_server):
+    for package in (punctual, punctual_server, punctual_embedded):
         yield package
         for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if not found.name.endswith("__main__"):

@@ -1,6 +1,8 @@
-import { test } from '@punctual/server/vitest';
+import { serverFixture } from '@punctual/server/vitest';
 import { Redis } from 'ioredis';
-import { expect } from 'vitest';
+import { test as base, expect } from 'vitest';
+
+const test = base.extend({ punctual: serverFixture() });
 
 test('a session ends after half an hour', async ({ punctual }) => {
   const redis = new Redis(punctual.url);

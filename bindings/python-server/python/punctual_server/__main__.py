@@ -1,24 +1,13 @@
-"""`python -m punctual_server serve`: runs the server."""
+"""`python -m punctual_server serve`: replaces this process by the program `punctual-server`."""
 
 from __future__ import annotations
 
 import argparse
-import signal
+import os
 import sys
 from collections.abc import Sequence
 
-from punctual_server._punctual_server import SERVE_OPTIONS, __version__, serve
-
-_SERVE = f"""\
-usage: python -m punctual_server serve [redis.conf] [--name value ...]
-
-Runs the server until SHUTDOWN, Ctrl-C or SIGTERM.
-
-{SERVE_OPTIONS}
-Examples:
-  python -m punctual_server serve --port 7777 --notify-keyspace-events Ex
-  python -m punctual_server serve /etc/redis/redis.conf --loglevel verbose
-"""
+from punctual_server import __version__, program
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -34,24 +23,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"punctual_server {__version__}")
     parser.add_argument("command", choices=("serve",), metavar="COMMAND", help="see below")
     parser.add_argument(
-        "arguments", nargs=argparse.REMAINDER, metavar="...", help="arguments of the command"
+        "arguments", nargs=argparse.REMAINDER, metavar="...", help="arguments of the program"
     )
-    return _serve(parser.parse_args(argv).arguments)
-
-
-def _serve(arguments: list[str]) -> int:
-    if any(argument in {"-h", "--help"} for argument in arguments[:1]):
-        print(_SERVE, end="")
-        return 0
-    # The server installs handlers for SIGINT and SIGTERM. Python's own handler of SIGINT would
-    # raise a KeyboardInterrupt after the server has ended.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    arguments = parser.parse_args(argv).arguments
     try:
-        serve(arguments)
-    except RuntimeError as error:
+        path = program.find()
+        os.execv(path, [path, *arguments])
+    except OSError as error:
         print(error, file=sys.stderr)
         return 1
-    return 0
 
 
 if __name__ == "__main__":

@@ -1,5 +1,4 @@
-//! The server as a program: command line, log, signals and pid file. The binary `punctual` and
-//! `python -m punctual_server serve` use this module.
+//! The server as a program: command line, log, signals and pid file, for the binary `punctual`.
 
 pub(crate) mod daemon;
 mod parent;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import selectors
+import sys
 from typing import TYPE_CHECKING, Any, Callable, Literal, TypeVar
 
 from punctual._punctual import LoopTimers, Sleep
@@ -17,6 +18,12 @@ if TYPE_CHECKING:
     _Args = TypeVarTuple("_Args")
 
 _T = TypeVar("_T")
+
+_RUN_ONCE_IS_KNOWN = (3, 9) <= sys.version_info[:2] <= (3, 14)
+"""True in versions whose private `_run_once` was compared with the one in `EventLoop`.
+
+Another version keeps its own, which works with any timers and is a little slower.
+"""
 
 
 class WheelTimers(LoopTimers):
@@ -89,23 +96,26 @@ class EventLoop(WheelTimers, asyncio.SelectorEventLoop):
         super().__init__(selector)
         self._sleep_on_wheel()
 
-    def _run_once(self) -> None:
-        # The same as in asyncio, without its heap. Most iterations of a busy loop have no events.
-        if self._debug:
-            super()._run_once()  # type: ignore[misc]
-            return
-        ready = self._ready
-        events = self._selector.select(0 if ready or self._stopping else None)
-        if events:
-            self._process_events(events)
-        else:
-            self._move_due()
-        for _ in range(len(ready)):
-            handle = ready.popleft()
-            if not handle._cancelled:
-                handle._run()
-        # As in asyncio: an exception that references this frame must not keep these objects alive.
-        events = handle = None  # type: ignore[assignment]
+    if _RUN_ONCE_IS_KNOWN:
+
+        def _run_once(self) -> None:
+            # As in asyncio, without its heap. Most iterations of a busy loop have no events.
+            if self._debug:
+                super()._run_once()  # type: ignore[misc]
+                return
+            ready = self._ready
+            events = self._selector.select(0 if ready or self._stopping else None)
+            if events:
+                self._process_events(events)
+            else:
+                self._move_due()
+            for _ in range(len(ready)):
+                handle = ready.popleft()
+                if not handle._cancelled:
+                    handle._run()
+            # As in asyncio: an exception that references this frame must not keep these objects
+            # alive.
+            events = handle = None  # type: ignore[assignment]
 
     def close(self) -> None:
         """Close the loop and drop its timers. Does nothing if the loop is closed.

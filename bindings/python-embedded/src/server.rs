@@ -1,4 +1,4 @@
-//! The embedded server, for `python/punctual_server/server.py`.
+//! The embedded server, for `python/punctual_embedded/server.py`.
 //!
 //! Ground rules: the server's threads never run Python. A method that waits for them releases the
 //! GIL first, and only then locks `state`. Only a start and a stop lock it to write, and readers
@@ -21,9 +21,7 @@ use pyo3::types::PyTuple;
 
 use crate::call::{NativeClient, call_error, interruptible, reply, words};
 use crate::commands::{CommandRequests, Invocation, Parameters, parameters};
-use crate::errors::{
-    CommandError, ForkedError, config_error, move_error, not_running, start_error,
-};
+use crate::errors::{ForkedError, config_error, move_error, not_running, start_error};
 use crate::log::{LogLines, LogWriter};
 
 pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -31,20 +29,15 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<LogLines>()?;
     m.add_class::<NativeClient>()?;
     m.add_class::<CommandRequests>()?;
-    m.add_class::<Invocation>()?;
-    m.add("CommandError", m.py().get_type::<CommandError>())?;
-    m.add("SERVE_OPTIONS", punctual_server::program::OPTIONS)?;
-    m.add_function(wrap_pyfunction!(crate::program::serve, m)?)
+    m.add_class::<Invocation>()
 }
 
 /// A server that can be started and stopped repeatedly.
-#[pyclass(frozen, module = "punctual_server._punctual_server")]
+#[pyclass(frozen, module = "punctual_embedded._punctual_embedded")]
 struct NativeServer {
     builder: Builder,
     /// Names of the given options that have no effect.
     without_effect: Vec<&'static str>,
-    threads: usize,
-    is_virtual: bool,
     log_level: Level,
     password: Option<Vec<u8>>,
     unix_socket: Option<PathBuf>,
@@ -100,8 +93,6 @@ impl NativeServer {
             .map_or_else(String::new, |bind| reachable(&bind.host));
         Ok(Self {
             without_effect: config.without_effect(),
-            threads: settings.threads,
-            is_virtual: settings.clock == punctual_server::config::ClockKind::Virtual,
             log_level: settings.log_level,
             password: settings.requirepass.clone(),
             unix_socket: settings.unixsocket.clone(),
@@ -123,16 +114,6 @@ impl NativeServer {
     #[getter]
     fn without_effect(&self) -> Vec<&'static str> {
         self.without_effect.clone()
-    }
-
-    #[getter]
-    fn threads(&self) -> usize {
-        self.threads
-    }
-
-    #[getter]
-    fn is_virtual(&self) -> bool {
-        self.is_virtual
     }
 
     #[getter]

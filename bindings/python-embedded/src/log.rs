@@ -12,7 +12,7 @@ const LINES_MAX: usize = 10_000;
 
 /// The lines of a server's log. Iteration yields `(level, message)`, with a level of Python's
 /// `logging`. It blocks while the queue is empty, and ends when the server has stopped.
-#[pyclass(frozen, module = "punctual_server._punctual_server")]
+#[pyclass(frozen, module = "punctual_embedded._punctual_embedded")]
 pub(crate) struct LogLines {
     log: Arc<Log>,
 }

@@ -1,5 +1,5 @@
-//! `punctual_server._punctual_server`: the native module of the package `punctual_server`. The
-//! stubs (`python/punctual_server/_punctual_server.pyi`) have the types.
+//! `_punctual_embedded`: the native module of the package `punctual_embedded`. The stubs
+//! (`python/punctual_embedded/_punctual_embedded.pyi`) have the types.
 
 #![forbid(unsafe_code)]
 
@@ -7,19 +7,18 @@ mod call;
 mod commands;
 mod errors;
 mod log;
-mod program;
 mod server;
 
 use pyo3::prelude::*;
 
-/// The native part of the package `punctual_server`, whose modules document and export its names.
+/// The native part of the package `punctual_embedded`, whose modules document and export its names.
 #[pymodule]
-mod _punctual_server {
+mod _punctual_embedded {
     use pyo3::prelude::*;
 
     #[pymodule_init]
     fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
-        punctual_python_interpreter::claim(m.py(), "punctual_server")?;
+        punctual_python_interpreter::claim(m.py(), "punctual_embedded")?;
         m.add("__version__", env!("CARGO_PKG_VERSION"))?;
         crate::server::register(m)?;
         // PyO3 adds the list `__all__`, which the stubs would have to repeat. No module imports `*`

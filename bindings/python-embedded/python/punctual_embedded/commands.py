@@ -18,7 +18,9 @@ import logging
 import threading
 from typing import TYPE_CHECKING, Any
 
-from punctual_server._punctual_server import CommandError, CommandRequests, Invocation
+from punctual_server import CommandError
+
+from punctual_embedded._punctual_embedded import CommandRequests, Invocation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -19,7 +19,7 @@ use crate::errors::CommandError;
 /// It has all permissions, and a session of its own. A call releases the GIL. Replies have the
 /// types of RESP3: `bytes`, `int`, `float`, `bool`, `None`, `list`, `set` and `dict`. Several
 /// threads may use the same client; their calls run one after the other.
-#[pyclass(frozen, name = "Client", module = "punctual_server")]
+#[pyclass(frozen, name = "Client", module = "punctual_embedded")]
 pub(crate) struct NativeClient {
     client: Mutex<punctual_server::Client>,
     /// The process in which the client was connected.

@@ -8,10 +8,6 @@ from typing_extensions import Self
 
 __version__: Final[str]
 
-SERVE_OPTIONS: Final[str]
-
-def serve(args: Sequence[str]) -> None: ...
-
 @final
 class LogLines:
     def __new__(cls) -> Self: ...
@@ -21,8 +17,6 @@ class LogLines:
 _Argument: TypeAlias = bytes | str | int | float | bytearray | memoryview
 _Reply: TypeAlias = Any
 """bytes, int, float, bool, None, or a list, set or dict of replies."""
-
-class CommandError(Exception): ...
 
 @final
 class Client:
@@ -48,10 +42,6 @@ class NativeServer:
     def __new__(cls, port: int | None, options: list[tuple[str, str]]) -> NativeServer: ...
     @property
     def without_effect(self) -> list[str]: ...
-    @property
-    def threads(self) -> int: ...
-    @property
-    def is_virtual(self) -> bool: ...
     @property
     def password(self) -> bytes | None: ...
     @property

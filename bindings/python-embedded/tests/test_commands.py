@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import redis
 from patience import PATIENCE, until
-from punctual_server import CommandError, Invocation, Server
+from punctual_embedded import CommandError, Invocation, Server
 
 TAKE = """
 def take(invocation, key, amount=b"1"):
@@ -119,7 +119,7 @@ def test_exceptions_are_errors_and_are_logged(caplog: pytest.LogCaptureFixture) 
             raise ValueError("two\nlines")
         return recursive if kind == b"deep" else object()
 
-    with server, caplog.at_level(logging.ERROR, "punctual_server"):
+    with server, caplog.at_level(logging.ERROR, "punctual_embedded"):
         for kind, error in (
             ("raise", "^ERR ValueError: two lines$"),
             ("exit", "^ERR SystemExit: 3$"),
@@ -337,7 +337,7 @@ def test_wrong_declarations_are_refused() -> None:
 
 EXITS = """
 import threading
-from punctual_server import Server
+from punctual_embedded import Server
 server = Server()
 began = threading.Event()
 

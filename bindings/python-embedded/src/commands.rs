@@ -1,10 +1,10 @@
 //! Own commands: functions of Python that the server calls.
 //!
 //! Ground rules: an event loop leaves each command in the queue of a [`CommandRequests`] and waits
-//! (`punctual_server::Requests`). One thread of Python (`python/punctual_server/commands.py`) takes
-//! it, calls the function, and replies. So the server's threads never run Python, and no frame of
-//! Rust is below a function, which may end by an exception or with its thread. The thread releases
-//! the GIL while it waits for the next command, and while the loop runs a command for it.
+//! (`punctual_server::Requests`). One thread of Python (`python/punctual_embedded/commands.py`)
+//! takes it, calls the function, and replies. So the server's threads never run Python, and no
+//! frame of Rust is below a function, which may end by an exception or with its thread. The thread
+//! releases the GIL while it waits for the next command, and while the loop runs a command for it.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub(crate) fn parameters((required, optional, rest): Parameters) -> Vec<Paramete
 }
 
 /// The queue of own commands, for the thread that runs them.
-#[pyclass(frozen, module = "punctual_server._punctual_server")]
+#[pyclass(frozen, module = "punctual_embedded._punctual_embedded")]
 pub(crate) struct CommandRequests {
     pub(crate) requests: Requests,
     /// The request that has no reply yet.
@@ -94,7 +94,7 @@ impl CommandRequests {
 }
 
 /// A running own command: the first argument of its function.
-#[pyclass(frozen, module = "punctual_server")]
+#[pyclass(frozen, module = "punctual_embedded")]
 pub(crate) struct Invocation {
     request: Arc<Request>,
 }

@@ -6,14 +6,10 @@ use std::io;
 use punctual_server::config::ConfigError;
 use punctual_server::{MoveError, StartError};
 use pyo3::PyErr;
-use pyo3::exceptions::{PyException, PyOSError, PyOverflowError, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyOSError, PyOverflowError, PyRuntimeError, PyValueError};
 
-pyo3::create_exception!(
-    punctual_server,
-    CommandError,
-    PyException,
-    "The server has replied with an error."
-);
+// The exception of `punctual_server`, so that code can catch the errors of both servers.
+pyo3::import_exception!(punctual_server, CommandError);
 
 /// The error of a call in a fork of the process that started the server.
 pub(crate) struct ForkedError {

@@ -1,0 +1,3 @@
+"""Chooses the server under test before pytest collects the tests."""
+
+import tested  # noqa: F401
