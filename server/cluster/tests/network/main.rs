@@ -52,6 +52,25 @@ fn the_replica_with_more_data_is_elected() {
     }
 }
 
+/// Two replicas ask for votes in the same epoch. A voter has one vote in an epoch, so at most one
+/// replica wins, and the slots of the other one keep their owner.
+#[test]
+fn two_elections_in_one_epoch_have_one_winner() {
+    for seed in 0..6 {
+        let mut net = Net::cluster(seed, 5, 1);
+        let now_ms = net.now_ms;
+        for at in [5, 6] {
+            let machine = &mut net.members[at].machine;
+            machine.fail_over(Takeover::Force, now_ms).unwrap();
+        }
+        net.carry_out(5);
+        net.carry_out(6);
+        net.run(4 * TIMEOUT_MS);
+        assert!(net.members[5].promotions + net.members[6].promotions <= 1);
+        net.assert_converged();
+    }
+}
+
 #[test]
 fn a_minority_serves_nothing_and_elects_nobody() {
     let mut net = Net::cluster(2, 3, 1);
