@@ -448,6 +448,31 @@ fn help_texts_match_redis_for_supported_subcommands() {
     /// Entries that Redis 7.0 lacks: container, entry, the entry before it.
     const NEW: &[(&str, &[&str], &str)] = &[
         (
+            "acl",
+            &[
+                "DELROLE <rolename> [<rolename> ...]",
+                "    Delete a list of roles that no user has.",
+            ],
+            "CAT",
+        ),
+        (
+            "acl",
+            &[
+                "GETROLE <rolename>",
+                "    Get the role's details, and the users that have it.",
+            ],
+            "DRYRUN",
+        ),
+        ("acl", &["ROLES", "    List all the role names."], "LOG"),
+        (
+            "acl",
+            &[
+                "SETROLE <rolename> <attribute> [<attribute> ...]",
+                "    Create or modify a role with the specified attributes.",
+            ],
+            "SAVE",
+        ),
+        (
             "client",
             &[
                 "SETINFO <option> <value>",
