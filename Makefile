@@ -37,7 +37,7 @@ test-ruby: ## test only the Ruby gems, with their extensions, in pure Ruby and o
 programs: ## run real programs (queues, locks, limiters, clients) on redis-server and Punctual (ARGS=--quick: a few; ARGS=--help)
 	@scripts/programs $(ARGS)
 
-proofs: ## test kills, failovers, power cuts, link cuts and random commands at full length; three hours (ARGS="kills power links")
+proofs: ## test kills, failovers, power cuts, link cuts, random commands and the simulation at full length; four hours (ARGS="kills power sim")
 	@scripts/proofs $(ARGS)
 
 install: ## install the server: stripped binary, systemd unit, man page and completions (PREFIX=/usr/local DESTDIR=)
