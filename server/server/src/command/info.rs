@@ -81,7 +81,7 @@ const SECTIONS: &[Section] = &[
         page.gauge("cluster_enabled", 0);
     }),
     ("keyspace", true, true, keyspace),
-    (KEYSIZES, false, false, keysizes::keysizes),
+    (KEYSIZES, false, false, keysizes),
     ("tls", true, true, tls::tls),
     ("timers", true, true, timers::timers),
 ];
@@ -571,4 +571,10 @@ pub(crate) fn lateness(shared: &Shared) -> Histogram<u64> {
         let _ = all.add(&*stats.lateness_us.lock());
     }
     all
+}
+
+fn keysizes(page: &mut Page<'_, '_>) {
+    for (suffix, figure) in keysizes::fields(&page.turn.value_sizes()) {
+        page.each("db", suffix, figure);
+    }
 }

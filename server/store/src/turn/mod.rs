@@ -26,6 +26,7 @@ pub(crate) mod subkeys;
 pub(crate) mod timers;
 mod tracking;
 mod ttl;
+mod value_sizes;
 mod waiters;
 mod watch;
 

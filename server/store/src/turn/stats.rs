@@ -1,9 +1,6 @@
-//! Counters of turns, such as hits and expired keys, and the sizes of values.
+//! Counters of turns, such as hits and expired keys.
 
 use std::ops::AddAssign;
-
-use super::Turn;
-use crate::keyspace::sizes::DbSizes;
 
 /// A counter of a feature that Redis does not have.
 #[derive(Clone, Copy)]
@@ -85,19 +82,4 @@ stats! {
     jobs_died => "jobs_died", "punctual_jobs_died_total",
     /// Changes to the keyspace.
     dirty,
-}
-
-impl Turn<'_> {
-    /// Returns the sizes of all values, one element for each database. Locks one shard after the
-    /// other, unless the shards are pinned. O(keys + shards · databases).
-    pub fn value_sizes(&mut self) -> Vec<DbSizes> {
-        let mut all = vec![DbSizes::default(); self.store.databases()];
-        for number in 0..self.store.shards() {
-            self.lock_one(number);
-            for (db, sizes) in all.iter_mut().enumerate() {
-                sizes.add_all(self.shard_db_ref(number, db));
-            }
-        }
-        all
-    }
 }

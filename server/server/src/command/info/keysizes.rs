@@ -1,20 +1,20 @@
 //! The section `keysizes`: how many values of each type have how many bytes or elements, with the
 //! field names of Redis 8. Redis keeps the counts up to date; here the request counts all values.
 
-use punctual_store::keyspace::sizes::Sizes;
+use punctual_store::keyspace::sizes::{DbSizes, Sizes};
 
-use super::Page;
 use crate::observe::figures::Figure;
 
-pub(super) fn keysizes(page: &mut Page<'_, '_>) {
-    for (db, sizes) in page.turn.value_sizes().iter().enumerate() {
-        for (kind, sizes) in sizes.by_type().filter(|(_, sizes)| sizes.count() > 0) {
+/// Returns the names of the fields after `db`, and their values.
+pub(super) fn fields(databases: &[DbSizes]) -> impl Iterator<Item = (String, Figure)> {
+    databases.iter().enumerate().flat_map(|(db, sizes)| {
+        let used = sizes.by_type().filter(|(_, sizes)| sizes.count() > 0);
+        used.map(move |(kind, sizes)| {
             let unit = if kind == "string" { "sizes" } else { "items" };
             let plural = if kind == "hash" { "es" } else { "s" };
-            let suffix = format!("{db}_distrib_{kind}{plural}_{unit}");
-            page.each("db", suffix, bins(sizes));
-        }
-    }
+            (format!("{db}_distrib_{kind}{plural}_{unit}"), bins(sizes))
+        })
+    })
 }
 
 fn bins(sizes: &Sizes) -> Figure {
