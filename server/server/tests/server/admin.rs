@@ -443,71 +443,72 @@ fn help_entries(c: &mut Wire, container: &str) -> (String, Vec<Vec<String>>) {
     (heading, entries)
 }
 
+/// Entries of HELP that Redis 7.0 lacks: container, entry, the entry before it.
+const NEW_HELP: &[(&str, &[&str], &str)] = &[
+    (
+        "acl",
+        &[
+            "DELROLE <rolename> [<rolename> ...]",
+            "    Delete a list of roles that no user has.",
+        ],
+        "CAT",
+    ),
+    (
+        "acl",
+        &[
+            "GETROLE <rolename>",
+            "    Get the role's details, and the users that have it.",
+        ],
+        "DRYRUN",
+    ),
+    ("acl", &["ROLES", "    List all the role names."], "LOG"),
+    (
+        "acl",
+        &[
+            "SETROLE <rolename> <attribute> [<attribute> ...]",
+            "    Create or modify a role with the specified attributes.",
+        ],
+        "SAVE",
+    ),
+    (
+        "client",
+        &[
+            "SETINFO <option> <value>",
+            "    Set client meta attr. Options are:",
+            "    * LIB-NAME: the client lib name.",
+            "    * LIB-VER: the client lib version.",
+        ],
+        "SETNAME",
+    ),
+    (
+        "client",
+        &[
+            "NO-TOUCH (ON|OFF)",
+            "    Will not touch LRU/LFU stats when this mode is on.",
+        ],
+        "NO-EVICT",
+    ),
+    (
+        "xgroup",
+        &[
+            "SETLEASE <key> <groupname> <milliseconds> [MAXDELIVERIES <n> DEADLETTER <stream>]",
+            "    Set the time after which an entry is delivered again, and the stream for entries",
+            "    that were delivered n times. 0 removes it.",
+        ],
+        "SETID",
+    ),
+    (
+        "debug",
+        &[
+            "SET-DISABLE-DENY-SCRIPTS <0|1>",
+            "    Setting it to 1 lets scripts call the commands that are not allowed from scripts.",
+        ],
+        "SET-ACTIVE-EXPIRE",
+    ),
+];
+
 #[test]
 fn help_texts_match_redis_for_supported_subcommands() {
-    /// Entries that Redis 7.0 lacks: container, entry, the entry before it.
-    const NEW: &[(&str, &[&str], &str)] = &[
-        (
-            "acl",
-            &[
-                "DELROLE <rolename> [<rolename> ...]",
-                "    Delete a list of roles that no user has.",
-            ],
-            "CAT",
-        ),
-        (
-            "acl",
-            &[
-                "GETROLE <rolename>",
-                "    Get the role's details, and the users that have it.",
-            ],
-            "DRYRUN",
-        ),
-        ("acl", &["ROLES", "    List all the role names."], "LOG"),
-        (
-            "acl",
-            &[
-                "SETROLE <rolename> <attribute> [<attribute> ...]",
-                "    Create or modify a role with the specified attributes.",
-            ],
-            "SAVE",
-        ),
-        (
-            "client",
-            &[
-                "SETINFO <option> <value>",
-                "    Set client meta attr. Options are:",
-                "    * LIB-NAME: the client lib name.",
-                "    * LIB-VER: the client lib version.",
-            ],
-            "SETNAME",
-        ),
-        (
-            "client",
-            &[
-                "NO-TOUCH (ON|OFF)",
-                "    Will not touch LRU/LFU stats when this mode is on.",
-            ],
-            "NO-EVICT",
-        ),
-        (
-            "xgroup",
-            &[
-                "SETLEASE <key> <groupname> <milliseconds> [MAXDELIVERIES <n> DEADLETTER <stream>]",
-                "    Set the time after which an entry is delivered again, and the stream for entries",
-                "    that were delivered n times. 0 removes it.",
-            ],
-            "SETID",
-        ),
-        (
-            "debug",
-            &[
-                "SET-DISABLE-DENY-SCRIPTS <0|1>",
-                "    Setting it to 1 lets scripts call the commands that are not allowed from scripts.",
-            ],
-            "SET-ACTIVE-EXPIRE",
-        ),
-    ];
     /// Subcommands of DEBUG, which are not in the command table.
     const DEBUG: &str = "AOF-FLUSH-SLEEP ASSERT CHANGE-REPL-ID CONFIG-REWRITE-FORCE-ALL CRASH-AND-RECOVER DIGEST \
         DIGEST-VALUE ERROR HELP HTSTATS HTSTATS-KEY LISTPACK LOADAOF LOG OBJECT PANIC PAUSE-CRON POPULATE PROTOCOL QUICKLIST \
@@ -539,7 +540,7 @@ fn help_texts_match_redis_for_supported_subcommands() {
         }
         let (heading, mut expected) = help_entries(&mut theirs, container);
         expected.retain(|entry| supported.contains(&first_word(entry)));
-        for (_, entry, before) in NEW.iter().filter(|(of, ..)| *of == container) {
+        for (_, entry, before) in NEW_HELP.iter().filter(|(of, ..)| *of == container) {
             let at = expected.iter().position(|e| first_word(e) == *before);
             let entry = entry.iter().map(|line| (*line).to_owned()).collect();
             expected.insert(at.unwrap() + 1, entry);
