@@ -266,7 +266,13 @@ impl Server {
         self.shared.mailboxes[0].order(Order::MoveClock { to, answer });
         let moved = self.receive(&moved)??;
         let (done, settled) = mpsc::channel();
-        self.shared.order_all(|| Order::Settle(done.clone()));
+        self.shared.order_all(|| {
+            let done = done.clone();
+            // The receiver may have been dropped.
+            Order::Settle(Box::new(move || {
+                let _ = done.send(());
+            }))
+        });
         for _ in &self.shared.mailboxes {
             self.receive(&settled)?;
         }

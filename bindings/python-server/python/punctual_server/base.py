@@ -257,8 +257,7 @@ class BaseServer(ABC):
 
         When this returns, due keys have expired in the order of their deadlines, each at the time
         of its own deadline. The server has sent their keyspace events and the replies of blocking
-        commands that timed out, so a client can read them without waiting; a server in a child
-        process with several `threads` may send some of them a moment later. As in Redis, the server
+        commands that timed out, so a client can read them without waiting. As in Redis, the server
         disconnects a subscriber that reads too slowly: see `client-output-buffer-limit`.
 
         Args:

@@ -1,14 +1,20 @@
 //! TIME and CLOCK, which moves a virtual clock.
 
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
+use punctual_store::keyspace::waiters::Waiter;
 use punctual_store::spec::{Flags, Group};
 
 use crate::dispatch::timers;
+use crate::node::Shared;
 use crate::node::call::{Call, ServerCommand, ServerHandler};
+use crate::node::order::Order;
+use crate::node::waiting::{answer, record_unserved};
+use crate::session::Executing;
 use crate::world::clock::{LAST_MS, Move, MoveError};
 
 const ANY_TIME: Flags = Flags::LOADING.or(Flags::STALE).or(Flags::FAST);
@@ -107,8 +113,31 @@ fn move_clock(call: &mut Call, to: Move, reply: &mut Reply) -> Result<(), Error>
     // Without this, the caller would count as idle since the clock's old time.
     let seen_ms = &call.session.info.seen_ms;
     seen_ms.store(to.read_ms(), Ordering::Relaxed);
-    reply.int(to.read_ms() as i64);
+    let now_ms = to.read_ms() as i64;
+    if shared.mailboxes.len() == 1 || !call.turn.may_wait() {
+        reply.int(now_ms);
+        return Ok(());
+    }
+    let (shared, loop_number) = (Arc::clone(shared), *loop_number);
+    let begin = move |waiter: Arc<_>| reply_when_sent(&shared, loop_number, &waiter, now_ms);
+    call.session.executing = Some(Executing::Wait(Box::new(begin)));
     Ok(())
+}
+
+/// Replies once all loops have sent the messages and replies that the move of the clock has caused.
+fn reply_when_sent(shared: &Arc<Shared>, loop_number: usize, waiter: &Arc<Waiter>, now_ms: i64) {
+    let left = Arc::new(AtomicUsize::new(shared.mailboxes.len()));
+    shared.order_all(|| {
+        let (shared, waiter, left) = (Arc::clone(shared), Arc::clone(waiter), Arc::clone(&left));
+        Order::Settle(Box::new(move || {
+            if left.fetch_sub(1, Ordering::AcqRel) == 1 && waiter.claim() {
+                let mut bytes = Vec::new();
+                Reply::new(&mut bytes, waiter.protocol()).int(now_ms);
+                answer(&shared, &waiter, &bytes);
+                record_unserved(&shared, loop_number, shared.clock.now(), &waiter, None);
+            }
+        }))
+    });
 }
 
 fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {

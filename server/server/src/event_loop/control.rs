@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::Sender;
 
 use punctual_store::{Error, Now, Turn};
 use tokio::sync::oneshot;
@@ -91,10 +90,10 @@ impl EventLoop {
         }
     }
 
-    /// Sends on `done` after the next turn. At the end of this turn, the loop writes the messages
+    /// Calls `done` after the next turn. At the end of this turn, the loop writes the messages
     /// that came before this order. Clients whose wait or pause has ended resume in the next turn,
     /// which may cause more output.
-    pub(crate) fn settle(&mut self, done: Sender<()>) {
+    pub(crate) fn settle(&mut self, done: Box<dyn FnOnce() + Send>) {
         self.inbox.settling.push(done);
         self.more_due = true;
     }

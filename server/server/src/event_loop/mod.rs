@@ -356,8 +356,7 @@ impl EventLoop {
         self.arm_round();
         self.shared.observed.stats[self.number].turns.add(1);
         for done in settling {
-            // The receiver may have been dropped.
-            let _ = done.send(());
+            done();
         }
     }
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
 
 use punctual::queue::TimerKey;
 use punctual_store::keyspace::waiters::Waiter;
@@ -117,6 +116,6 @@ pub(super) struct Inbox {
     pub(super) mail: Mail<Order>,
     /// Orders that were taken from the mailbox during the turn. They run at its end.
     pub(super) orders: Vec<Order>,
-    /// Senders of threads that wait for the end of the next turn ([`Order::Settle`]).
-    pub(super) settling: Vec<Sender<()>>,
+    /// Functions that wait for the end of the next turn ([`Order::Settle`]).
+    pub(super) settling: Vec<Box<dyn FnOnce() + Send>>,
 }

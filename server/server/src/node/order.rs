@@ -82,8 +82,8 @@ pub(crate) enum Order {
         /// Channel that receives the clock's new time.
         answer: Sender<Result<Now, MoveError>>,
     },
-    /// Send on the channel once all earlier orders are handled and their output is written.
-    Settle(Sender<()>),
+    /// Call the function once all earlier orders are handled and their output is written.
+    Settle(Box<dyn FnOnce() + Send>),
     /// Send on the channel the figures of INFO EVERYTHING, or the error that INFO gets.
     Figures(oneshot::Sender<Result<Figures, Error>>),
     /// Connect to the primary, if an attempt is due.

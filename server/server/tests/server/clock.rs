@@ -1,7 +1,11 @@
 //! The virtual clock: CLOCK ADVANCE and CLOCK SET move everything that depends on time.
 
+use std::io::Read as _;
+use std::net::TcpStream;
+
 use crate::waiters::{start, with_threads};
 use crate::wire::{Open as _, Wire, eventually};
+use punctual_resp::Value;
 use punctual_server::Server;
 
 const HOUR_MS: i64 = 3_600_000;
@@ -270,4 +274,42 @@ fn the_clock_passes_timers_that_copy_others() {
     assert_eq!(c.int("CLOCK NOW"), before + 5);
     c.int("DEL a b");
     assert_eq!(c.int("CLOCK ADVANCE 10"), before + 15);
+}
+
+/// CLOCK ADVANCE replies after all loops have sent their messages, so a client can read them
+/// without waiting.
+#[test]
+fn all_loops_have_sent_their_messages_before_the_reply() {
+    let server = Server::builder()
+        .port(0)
+        .threads(4)
+        .virtual_clock()
+        .option("notify-keyspace-events", "Ex")
+        .spawn()
+        .unwrap();
+    let mut subscribers: Vec<TcpStream> = (0..8)
+        .map(|_| {
+            let mut wire = Wire::open(&server);
+            wire.expect(
+                &["SUBSCRIBE __keyevent@0__:expired"],
+                "*3|$9|subscribe|$22|__keyevent@0__:expired|:1|",
+            );
+            wire.stream
+        })
+        .collect();
+    let mut c = Wire::open(&server);
+    for round in 0..50 {
+        c.expect(&["SET key value PX 5"], "+OK|");
+        c.int("CLOCK ADVANCE 10");
+        for subscriber in &mut subscribers {
+            subscriber.set_nonblocking(true).unwrap();
+            let mut message = [0; 256];
+            let len = subscriber.read(&mut message);
+            assert!(len.is_ok_and(|len| len > 0), "round {round}");
+        }
+    }
+    // A transaction does not wait.
+    c.expect(&["MULTI", "CLOCK ADVANCE 0"], "+OK|+QUEUED|");
+    c.send(&["EXEC"]);
+    assert!(matches!(c.value(), Value::Array(values) if values.len() == 1));
 }
