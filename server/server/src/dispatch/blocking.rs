@@ -7,8 +7,8 @@
 //! first, also for clients of other loops. These commands may make further keys ready. Replies go
 //! through the mailboxes of the clients' loops, in order with messages.
 //!
-//! Waiters of MIGRATE, SHUTDOWN, CLOCK, WAIT and WAITAOF are in no key's queue; other events end their
-//! waits.
+//! Waiters of MIGRATE, SHUTDOWN, CLOCK, WAIT and WAITAOF are in no key's queue; other events end
+//! their waits.
 
 use std::sync::Arc;
 
