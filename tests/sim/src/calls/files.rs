@@ -58,8 +58,6 @@ unsafe fn open_any(path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
             path as usize,
             flags as usize,
             mode as usize,
-            0,
-            0,
         ];
         return real::call(libc::SYS_openat, args) as c_int;
     };
@@ -84,7 +82,7 @@ unsafe extern "C" fn open64(path: *const c_char, flags: c_int, mode: c_uint) -> 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn close(fd: c_int) -> c_int {
     if !is_ours(fd) {
-        return real::call(libc::SYS_close, [fd as usize, 0, 0, 0, 0, 0]) as c_int;
+        return real::call(libc::SYS_close, [fd as usize]) as c_int;
     }
     match baton::call(|kernel, _| kernel.close(fd)) {
         true => 0,
@@ -95,7 +93,7 @@ unsafe extern "C" fn close(fd: c_int) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn read(fd: c_int, buf: *mut c_void, len: size_t) -> ssize_t {
     if !is_ours(fd) {
-        return real::call(libc::SYS_read, [fd as usize, buf as usize, len, 0, 0, 0]);
+        return real::call(libc::SYS_read, [fd as usize, buf as usize, len]);
     }
     match kind(fd) {
         Ok(Kind::Stream) => receive(fd, buf, len),
@@ -141,7 +139,7 @@ fn write_file(fd: c_int, bytes: &[u8]) -> ssize_t {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn write(fd: c_int, buf: *const c_void, len: size_t) -> ssize_t {
     if !is_ours(fd) {
-        return real::call(libc::SYS_write, [fd as usize, buf as usize, len, 0, 0, 0]);
+        return real::call(libc::SYS_write, [fd as usize, buf as usize, len]);
     }
     match kind(fd) {
         Ok(Kind::Counter) => write_count(fd, buf),
@@ -154,7 +152,7 @@ unsafe extern "C" fn write(fd: c_int, buf: *const c_void, len: size_t) -> ssize_
 #[unsafe(no_mangle)]
 unsafe extern "C" fn writev(fd: c_int, buffers: *const iovec, count: c_int) -> ssize_t {
     if !is_ours(fd) {
-        let args = [fd as usize, buffers as usize, count as usize, 0, 0, 0];
+        let args = [fd as usize, buffers as usize, count as usize];
         return real::call(libc::SYS_writev, args);
     }
     let bytes = gathered(buffers, count as usize);
@@ -164,7 +162,7 @@ unsafe extern "C" fn writev(fd: c_int, buffers: *const iovec, count: c_int) -> s
 #[unsafe(no_mangle)]
 unsafe extern "C" fn lseek64(fd: c_int, offset: off_t, whence: c_int) -> off_t {
     if !is_ours(fd) {
-        let args = [fd as usize, offset as usize, whence as usize, 0, 0, 0];
+        let args = [fd as usize, offset as usize, whence as usize];
         return real::call(libc::SYS_lseek, args) as off_t;
     }
     answer(with_file(fd, |kernel, file| {
@@ -186,7 +184,7 @@ unsafe extern "C" fn lseek(fd: c_int, offset: off_t, whence: c_int) -> off_t {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ftruncate64(fd: c_int, length: off_t) -> c_int {
     if !is_ours(fd) {
-        let args = [fd as usize, length as usize, 0, 0, 0, 0];
+        let args = [fd as usize, length as usize];
         return real::call(libc::SYS_ftruncate, args) as c_int;
     }
     answer(with_file(fd, |kernel, file| {
@@ -201,7 +199,7 @@ unsafe extern "C" fn ftruncate64(fd: c_int, length: off_t) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn fdatasync(fd: c_int) -> c_int {
     if !is_ours(fd) {
-        return real::call(libc::SYS_fdatasync, [fd as usize, 0, 0, 0, 0, 0]) as c_int;
+        return real::call(libc::SYS_fdatasync, [fd as usize]) as c_int;
     }
     let begun = with_file(fd, |kernel, file| {
         let covered = kernel.disks.begin_sync(file);
@@ -234,7 +232,7 @@ unsafe extern "C" fn fdatasync(fd: c_int) -> c_int {
 unsafe extern "C" fn fsync(fd: c_int) -> c_int {
     match is_ours(fd) {
         true => fdatasync(fd),
-        false => real::call(libc::SYS_fsync, [fd as usize, 0, 0, 0, 0, 0]) as c_int,
+        false => real::call(libc::SYS_fsync, [fd as usize]) as c_int,
     }
 }
 
@@ -254,7 +252,6 @@ unsafe extern "C" fn statx(
             flags as usize,
             mask as usize,
             to as usize,
-            0,
         ];
         return real::call(libc::SYS_statx, args) as c_int;
     }
@@ -290,7 +287,7 @@ unsafe extern "C" fn rename(from: *const c_char, to: *const c_char) -> c_int {
             });
             answer(done.then_some(0).ok_or(libc::ENOENT))
         }
-        _ => real::call(libc::SYS_rename, [from as usize, to as usize, 0, 0, 0, 0]) as c_int,
+        _ => real::call(libc::SYS_rename, [from as usize, to as usize]) as c_int,
     }
 }
 
@@ -304,7 +301,7 @@ unsafe extern "C" fn unlink(path: *const c_char) -> c_int {
             });
             answer(done.then_some(0).ok_or(libc::ENOENT))
         }
-        _ => real::call(libc::SYS_unlink, [path as usize, 0, 0, 0, 0, 0]) as c_int,
+        _ => real::call(libc::SYS_unlink, [path as usize]) as c_int,
     }
 }
 
@@ -315,7 +312,7 @@ unsafe extern "C" fn mkdir(path: *const c_char, mode: libc::mode_t) -> c_int {
             let done = baton::call(|kernel, _| kernel.disks.create_folder(own));
             answer(done.then_some(0).ok_or(libc::EEXIST))
         }
-        _ => real::call(libc::SYS_mkdir, [path as usize, mode as usize, 0, 0, 0, 0]) as c_int,
+        _ => real::call(libc::SYS_mkdir, [path as usize, mode as usize]) as c_int,
     }
 }
 
@@ -335,7 +332,7 @@ unsafe extern "C" fn realpath(path: *const c_char, into: *mut c_char) -> *mut c_
 
 unsafe fn control(fd: c_int, command: c_int, argument: usize) -> c_int {
     if !is_ours(fd) {
-        let args = [fd as usize, command as usize, argument, 0, 0, 0];
+        let args = [fd as usize, command as usize, argument];
         return real::call(libc::SYS_fcntl, args) as c_int;
     }
     answer(baton::call(|kernel, _| {
@@ -363,7 +360,7 @@ unsafe extern "C" fn ioctl(fd: c_int, request: c_long, argument: usize) -> c_int
     match is_ours(fd) {
         true => 0,
         false => {
-            let args = [fd as usize, request as usize, argument, 0, 0, 0];
+            let args = [fd as usize, request as usize, argument];
             real::call(libc::SYS_ioctl, args) as c_int
         }
     }

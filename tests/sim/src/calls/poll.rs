@@ -22,7 +22,7 @@ fn add(object: Object) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn epoll_create1(flags: c_int) -> c_int {
     if baton::current().is_none() {
-        return real::call(libc::SYS_epoll_create1, [flags as usize, 0, 0, 0, 0, 0]) as c_int;
+        return real::call(libc::SYS_epoll_create1, [flags as usize]) as c_int;
     }
     add(Object::Epoll(Epoll::default()))
 }
@@ -30,7 +30,7 @@ unsafe extern "C" fn epoll_create1(flags: c_int) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn eventfd(count: c_uint, flags: c_int) -> c_int {
     if baton::current().is_none() {
-        let args = [count as usize, flags as usize, 0, 0, 0, 0];
+        let args = [count as usize, flags as usize];
         return real::call(libc::SYS_eventfd2, args) as c_int;
     }
     add(Object::Counter(count.into()))
@@ -39,7 +39,7 @@ unsafe extern "C" fn eventfd(count: c_uint, flags: c_int) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn timerfd_create(clock: c_int, flags: c_int) -> c_int {
     if baton::current().is_none() {
-        let args = [clock as usize, flags as usize, 0, 0, 0, 0];
+        let args = [clock as usize, flags as usize];
         return real::call(libc::SYS_timerfd_create, args) as c_int;
     }
     add(Object::Timer(Timer::default()))
@@ -53,14 +53,7 @@ unsafe extern "C" fn timerfd_settime(
     old: *mut itimerspec,
 ) -> c_int {
     if !is_ours(fd) {
-        let args = [
-            fd as usize,
-            flags as usize,
-            new as usize,
-            old as usize,
-            0,
-            0,
-        ];
+        let args = [fd as usize, flags as usize, new as usize, old as usize];
         return real::call(libc::SYS_timerfd_settime, args) as c_int;
     }
     let at = nanos(&(*new).it_value);
@@ -89,8 +82,6 @@ unsafe extern "C" fn epoll_ctl(
             operation as usize,
             fd as usize,
             event as usize,
-            0,
-            0,
         ];
         return real::call(libc::SYS_epoll_ctl, args) as c_int;
     }

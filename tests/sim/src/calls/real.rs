@@ -4,12 +4,15 @@ use std::arch::asm;
 use std::ffi::{c_int, c_long, c_void};
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-/// Makes a system call. Returns its result, or a negative error number.
+/// Makes a system call with up to six arguments; further ones are 0. Returns its result, or a
+/// negative error number.
 ///
 /// # Safety
 /// As the call's manual says.
 #[cfg(target_arch = "x86_64")]
-pub unsafe fn system(number: c_long, args: [usize; 6]) -> isize {
+pub unsafe fn system<const N: usize>(number: c_long, given: [usize; N]) -> isize {
+    let mut args = [0; 6];
+    args[..N].copy_from_slice(&given);
     let result: isize;
     // SAFETY: The kernel keeps all registers except those named here.
     unsafe {
@@ -29,7 +32,7 @@ pub unsafe fn system(number: c_long, args: [usize; 6]) -> isize {
 ///
 /// # Safety
 /// As the call's manual says.
-pub unsafe fn call(number: c_long, args: [usize; 6]) -> isize {
+pub unsafe fn call<const N: usize>(number: c_long, args: [usize; N]) -> isize {
     // SAFETY: The caller promises it.
     let result = unsafe { system(number, args) };
     match result {
@@ -41,7 +44,7 @@ pub unsafe fn call(number: c_long, args: [usize; 6]) -> isize {
 /// Blocks while the word has this value.
 pub fn futex_wait(word: &AtomicU32, value: u32) {
     let op = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-    let args = [word.as_ptr() as usize, op as usize, value as usize, 0, 0, 0];
+    let args = [word.as_ptr() as usize, op as usize, value as usize];
     // SAFETY: The word is valid during the call.
     unsafe { system(libc::SYS_futex, args) };
 }
@@ -49,7 +52,7 @@ pub fn futex_wait(word: &AtomicU32, value: u32) {
 /// Wakes the thread that waits at the word.
 pub fn futex_wake(word: &AtomicU32) {
     let op = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
-    let args = [word.as_ptr() as usize, op as usize, 1, 0, 0, 0];
+    let args = [word.as_ptr() as usize, op as usize, 1];
     // SAFETY: The word is valid during the call.
     unsafe { system(libc::SYS_futex, args) };
 }

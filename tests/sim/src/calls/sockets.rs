@@ -56,7 +56,7 @@ fn stream(kernel: &mut Kernel, fd: c_int) -> Result<EndId, c_int> {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
     if baton::current().is_none() {
-        let args = [domain as usize, kind as usize, protocol as usize, 0, 0, 0];
+        let args = [domain as usize, kind as usize, protocol as usize];
         return real::call(libc::SYS_socket, args) as c_int;
     }
     if domain != libc::AF_INET {
@@ -71,7 +71,7 @@ unsafe extern "C" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_in
 #[unsafe(no_mangle)]
 unsafe extern "C" fn bind(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
     if !is_ours(fd) {
-        let args = [fd as usize, address as usize, len as usize, 0, 0, 0];
+        let args = [fd as usize, address as usize, len as usize];
         return real::call(libc::SYS_bind, args) as c_int;
     }
     let Some(address) = address_of(address) else {
@@ -89,7 +89,7 @@ unsafe extern "C" fn bind(fd: c_int, address: *const sockaddr, len: socklen_t) -
 #[unsafe(no_mangle)]
 unsafe extern "C" fn listen(fd: c_int, backlog: c_int) -> c_int {
     if !is_ours(fd) {
-        let args = [fd as usize, backlog as usize, 0, 0, 0, 0];
+        let args = [fd as usize, backlog as usize];
         return real::call(libc::SYS_listen, args) as c_int;
     }
     answer(baton::call(|kernel, _| {
@@ -112,14 +112,7 @@ unsafe extern "C" fn accept4(
     flags: c_int,
 ) -> c_int {
     if !is_ours(fd) {
-        let args = [
-            fd as usize,
-            address as usize,
-            len as usize,
-            flags as usize,
-            0,
-            0,
-        ];
+        let args = [fd as usize, address as usize, len as usize, flags as usize];
         return real::call(libc::SYS_accept4, args) as c_int;
     }
     let accepted = baton::call(|kernel, me| {
@@ -145,7 +138,7 @@ unsafe extern "C" fn accept4(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
     if !is_ours(fd) {
-        let args = [fd as usize, address as usize, len as usize, 0, 0, 0];
+        let args = [fd as usize, address as usize, len as usize];
         return real::call(libc::SYS_connect, args) as c_int;
     }
     let Some(to) = address_of(address) else {
@@ -197,7 +190,7 @@ unsafe extern "C" fn recv(fd: c_int, buf: *mut c_void, len: size_t, flags: c_int
     match is_ours(fd) {
         true => receive(fd, buf, len),
         false => {
-            let args = [fd as usize, buf as usize, len, flags as usize, 0, 0];
+            let args = [fd as usize, buf as usize, len, flags as usize];
             real::call(libc::SYS_recvfrom, args)
         }
     }
@@ -208,7 +201,7 @@ unsafe extern "C" fn send(fd: c_int, buf: *const c_void, len: size_t, flags: c_i
     match is_ours(fd) {
         true => send_all(fd, std::slice::from_raw_parts(buf.cast(), len)),
         false => {
-            let args = [fd as usize, buf as usize, len, flags as usize, 0, 0];
+            let args = [fd as usize, buf as usize, len, flags as usize];
             real::call(libc::SYS_sendto, args)
         }
     }
@@ -229,7 +222,7 @@ pub unsafe fn gathered(buffers: *const iovec, count: usize) -> Vec<u8> {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
     if !is_ours(fd) {
-        let args = [fd as usize, message as usize, flags as usize, 0, 0, 0];
+        let args = [fd as usize, message as usize, flags as usize];
         return real::call(libc::SYS_sendmsg, args);
     }
     send_all(fd, &gathered((*message).msg_iov, (*message).msg_iovlen))
@@ -238,7 +231,7 @@ unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) ->
 #[unsafe(no_mangle)]
 unsafe extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
     if !is_ours(fd) {
-        return real::call(libc::SYS_shutdown, [fd as usize, how as usize, 0, 0, 0, 0]) as c_int;
+        return real::call(libc::SYS_shutdown, [fd as usize, how as usize]) as c_int;
     }
     answer(baton::call(|kernel, _| {
         if let Some(Object::Listener(listener)) = kernel.object(fd) {
@@ -267,7 +260,6 @@ unsafe extern "C" fn getsockopt(
             name as usize,
             value as usize,
             len as usize,
-            0,
         ];
         return real::call(libc::SYS_getsockopt, args) as c_int;
     }
@@ -298,14 +290,14 @@ unsafe extern "C" fn setsockopt(
         return 0;
     }
     let (value, len) = (value as usize, len as usize);
-    let args = [fd as usize, level as usize, name as usize, value, len, 0];
+    let args = [fd as usize, level as usize, name as usize, value, len];
     real::call(libc::SYS_setsockopt, args) as c_int
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn getsockname(fd: c_int, to: *mut sockaddr, len: *mut socklen_t) -> c_int {
     if !is_ours(fd) {
-        let args = [fd as usize, to as usize, len as usize, 0, 0, 0];
+        let args = [fd as usize, to as usize, len as usize];
         return real::call(libc::SYS_getsockname, args) as c_int;
     }
     let address = baton::call(|kernel, _| match kernel.object(fd) {
@@ -328,7 +320,7 @@ unsafe extern "C" fn getsockname(fd: c_int, to: *mut sockaddr, len: *mut socklen
 #[unsafe(no_mangle)]
 unsafe extern "C" fn getpeername(fd: c_int, to: *mut sockaddr, len: *mut socklen_t) -> c_int {
     if !is_ours(fd) {
-        let args = [fd as usize, to as usize, len as usize, 0, 0, 0];
+        let args = [fd as usize, to as usize, len as usize];
         return real::call(libc::SYS_getpeername, args) as c_int;
     }
     let address = baton::call(|kernel, _| {

@@ -32,7 +32,7 @@ fn read_clock(wall: bool) -> Nanos {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn clock_gettime(clock: clockid_t, time: *mut timespec) -> c_int {
     if baton::current().is_none() {
-        let args = [clock as usize, time as usize, 0, 0, 0, 0];
+        let args = [clock as usize, time as usize];
         return real::call(libc::SYS_clock_gettime, args) as c_int;
     }
     *time = split(read_clock(is_wall(clock)));
@@ -42,7 +42,7 @@ unsafe extern "C" fn clock_gettime(clock: clockid_t, time: *mut timespec) -> c_i
 #[unsafe(no_mangle)]
 unsafe extern "C" fn gettimeofday(time: *mut timeval, zone: *mut c_void) -> c_int {
     if baton::current().is_none() {
-        let args = [time as usize, zone as usize, 0, 0, 0, 0];
+        let args = [time as usize, zone as usize];
         return real::call(libc::SYS_gettimeofday, args) as c_int;
     }
     let now = read_clock(true);
@@ -63,7 +63,7 @@ pub fn sleep(time: Nanos) {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nanosleep(time: *const timespec, left: *mut timespec) -> c_int {
     if baton::current().is_none() {
-        let args = [time as usize, left as usize, 0, 0, 0, 0];
+        let args = [time as usize, left as usize];
         return real::call(libc::SYS_nanosleep, args) as c_int;
     }
     sleep(nanos(&*time));
@@ -78,14 +78,7 @@ unsafe extern "C" fn clock_nanosleep(
     left: *mut timespec,
 ) -> c_int {
     if baton::current().is_none() {
-        let args = [
-            clock as usize,
-            flags as usize,
-            time as usize,
-            left as usize,
-            0,
-            0,
-        ];
+        let args = [clock as usize, flags as usize, time as usize, left as usize];
         // This function returns the error number itself.
         return -real::system(libc::SYS_clock_nanosleep, args) as c_int;
     }
