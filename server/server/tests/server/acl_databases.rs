@@ -7,8 +7,8 @@ use crate::wire::{Open as _, Wire};
 
 const DENIED: &str = "-NOPERM No permissions to access database|";
 
-/// Commands whose replies are those of Valkey 9.1. Denials of the selected database are not among
-/// them, because Valkey names the command instead of the database.
+/// Commands to which Valkey 9.1 sends the same replies. No command is denied because of the
+/// selected database: in that text, Valkey names the command instead of the database.
 const COMPARED: &[&str] = &[
     "ACL SETUSER u on nopass ~* +@all db=0,1",
     "ACL LIST",
