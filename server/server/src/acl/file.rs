@@ -147,10 +147,9 @@ impl Users {
         for is_role in [true, false] {
             for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
                 let line = line.trim_ascii();
-                let mut words = line.split(|byte| *byte == b' ');
-                if !line.is_empty() && (words.next() == Some(b"role")) == is_role {
-                    let location = format!("{name}:{number}");
-                    self.read_line(words.collect(), line, is_role, &location, &mut read);
+                let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
+                if !line.is_empty() && (words[0] == b"role") == is_role {
+                    self.read_line(&words, &format!("{name}:{number}"), &mut read);
                 }
             }
         }
@@ -168,27 +167,23 @@ impl Users {
         Err(errors)
     }
 
-    /// Adds the user or the role of a line, or the errors of the line. `words` are the words after
-    /// the first.
-    fn read_line(
-        &self,
-        words: Vec<&[u8]>,
-        line: &[u8],
-        is_role: bool,
-        location: &str,
-        read: &mut Reading<'_>,
-    ) {
+    /// Adds the user or the role of a line, or the errors of the line.
+    fn read_line(&self, words: &[&[u8]], location: &str, read: &mut Reading<'_>) {
         let errors = &mut read.errors;
-        let is_user = line.starts_with(b"user ");
-        let [name, rules @ ..] = &words[..] else {
-            return errors.push_str(&match is_role {
-                true => format!("{location}: role definition requires a role name. "),
-                false => no_user(location),
-            });
+        let (is_role, name, rules) = match words {
+            [b"role", name, rules @ ..] => (true, name, rules),
+            [b"user", name, rules @ ..] => (false, name, rules),
+            [b"role"] => {
+                return errors.push_str(&format!(
+                    "{location}: role definition requires a role name. "
+                ));
+            }
+            _ => {
+                return errors.push_str(&format!(
+                    "{location} should start with user keyword followed by the username. "
+                ));
+            }
         };
-        if !is_role && !is_user {
-            return errors.push_str(&no_user(location));
-        }
         let shown = String::from_utf8_lossy(name);
         if is_role && let Some(reason) = refuse_role_name(name) {
             return errors.push_str(&format!(
@@ -263,10 +258,6 @@ struct Reading<'a> {
 
 fn kind(is_role: bool) -> &'static str {
     if is_role { "role" } else { "user" }
-}
-
-fn no_user(location: &str) -> String {
-    format!("{location} should start with user keyword followed by the username. ")
 }
 
 /// Logs Redis's warning for deprecated rules that allow a first argument.
