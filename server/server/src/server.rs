@@ -266,16 +266,11 @@ impl Server {
         self.shared.mailboxes[0].order(Order::MoveClock { to, answer });
         let moved = self.receive(&moved)??;
         let (done, settled) = mpsc::channel();
-        self.shared.order_all(|| {
-            let done = done.clone();
+        self.shared.when_settled(move || {
             // The receiver may have been dropped.
-            Order::Settle(Box::new(move || {
-                let _ = done.send(());
-            }))
+            let _ = done.send(());
         });
-        for _ in &self.shared.mailboxes {
-            self.receive(&settled)?;
-        }
+        self.receive(&settled)?;
         Ok(instant(moved))
     }
 

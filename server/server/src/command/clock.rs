@@ -1,7 +1,7 @@
 //! TIME and CLOCK, which moves a virtual clock.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Args, Reply};
@@ -12,7 +12,6 @@ use punctual_store::spec::{Flags, Group};
 use crate::dispatch::timers;
 use crate::node::Shared;
 use crate::node::call::{Call, ServerCommand, ServerHandler};
-use crate::node::order::Order;
 use crate::node::waiting::{answer, record_unserved};
 use crate::session::Executing;
 use crate::world::clock::{LAST_MS, Move, MoveError};
@@ -126,17 +125,14 @@ fn move_clock(call: &mut Call, to: Move, reply: &mut Reply) -> Result<(), Error>
 
 /// Replies once all loops have sent the messages and replies that the move of the clock has caused.
 fn reply_when_sent(shared: &Arc<Shared>, loop_number: usize, waiter: &Arc<Waiter>, now_ms: i64) {
-    let left = Arc::new(AtomicUsize::new(shared.mailboxes.len()));
-    shared.order_all(|| {
-        let (shared, waiter, left) = (Arc::clone(shared), Arc::clone(waiter), Arc::clone(&left));
-        Order::Settle(Box::new(move || {
-            if left.fetch_sub(1, Ordering::AcqRel) == 1 && waiter.claim() {
-                let mut bytes = Vec::new();
-                Reply::new(&mut bytes, waiter.protocol()).int(now_ms);
-                answer(&shared, &waiter, &bytes);
-                record_unserved(&shared, loop_number, shared.clock.now(), &waiter, None);
-            }
-        }))
+    let (of_reply, waiter) = (Arc::clone(shared), Arc::clone(waiter));
+    shared.when_settled(move || {
+        if waiter.claim() {
+            let mut bytes = Vec::new();
+            Reply::new(&mut bytes, waiter.protocol()).int(now_ms);
+            answer(&of_reply, &waiter, &bytes);
+            record_unserved(&of_reply, loop_number, of_reply.clock.now(), &waiter, None);
+        }
     });
 }
 

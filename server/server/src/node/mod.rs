@@ -425,6 +425,20 @@ impl Shared {
         }
     }
 
+    /// Calls `done` once all loops have handled their earlier orders and written the output.
+    pub(crate) fn when_settled(&self, done: impl Fn() + Send + Sync + 'static) {
+        let pending = Arc::new((AtomicUsize::new(self.mailboxes.len()), done));
+        self.order_all(|| {
+            let pending = Arc::clone(&pending);
+            Order::Settle(Box::new(move || {
+                let (left, done) = &*pending;
+                if left.fetch_sub(1, Ordering::AcqRel) == 1 {
+                    done();
+                }
+            }))
+        });
+    }
+
     /// Requests a stop of the server. Returns at once.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
