@@ -344,6 +344,34 @@ fn with_always_no_reply_reveals_a_lost_write() {
 }
 
 #[test]
+fn a_sync_that_fails_after_a_failed_write_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, faults) = start(folder.path(), "always");
+    let mut clients: Vec<_> = (0..3).map(|_| Client::connect(&server)).collect();
+    let [first, second, other] = &mut clients[..] else {
+        unreachable!();
+    };
+    assert_eq!(other.ask("SET other 1"), "+OK");
+    faults.0.stalled.store(true, Ordering::SeqCst);
+    first.send("SET k synced-in-vain");
+    eventually(|| faults.0.arrived.load(Ordering::SeqCst) > 0);
+    // Another thread writes the next change, and fails, while the first change is being synced.
+    faults.0.full.store(true, Ordering::SeqCst);
+    second.send("SET l 1");
+    eventually(|| other.info("aof_last_write_status:err"));
+    faults.0.loses.store(true, Ordering::SeqCst);
+    faults.0.stalled.store(false, Ordering::SeqCst);
+    eventually(|| !faults.0.loses.load(Ordering::SeqCst));
+    faults.0.full.store(false, Ordering::SeqCst);
+    eventually(|| other.info("aof_last_write_status:ok"));
+    eventually(|| other.ask("SET later 1") == "+OK");
+    server.shutdown();
+    for (key, value) in [("k", "synced-in-vain"), ("l", "1"), ("later", "1")] {
+        assert_loaded(folder.path(), key, value);
+    }
+}
+
+#[test]
 fn a_rewrite_that_fails_leaves_the_files() {
     let folder = tempfile::tempdir().unwrap();
     let (server, faults) = start(folder.path(), "everysec");

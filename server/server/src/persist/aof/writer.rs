@@ -9,8 +9,8 @@
 //!
 //! After a failed write, the file is cut back to its last complete write. After a failed sync, it
 //! is cut back to the length of the last successful sync, and the bytes after that are written
-//! again. Later successful syncs prove nothing about lost bytes, so results of syncs that began
-//! before a failure are ignored. Until an attempt succeeds, commands that write are refused.
+//! again. Later successful syncs prove nothing about lost bytes, so the success of a sync that
+//! began before a failure is ignored. Until an attempt succeeds, commands that write are refused.
 
 use std::collections::VecDeque;
 use std::io;
@@ -99,7 +99,6 @@ struct Written {
 pub(super) struct Covered {
     /// Position in the log after the last written byte.
     position: u64,
-    /// Length of the file.
     file_bytes: u64,
     /// See [`Writer::epoch`].
     epoch: u64,
@@ -109,9 +108,10 @@ pub(super) struct Covered {
 pub(super) struct Writer {
     shared: Arc<Shared>,
     pub(super) file: OpenFile,
-    /// Number that changes with the file and with each failure. The result of a sync from an
-    /// earlier epoch is ignored.
+    /// Number that changes with the file and with each failure.
     pub(super) epoch: u64,
+    /// First epoch of this file.
+    file_epoch: u64,
     /// Whether the file is detached, so that the threads end.
     pub(super) closed: bool,
     pub(super) helper_sync: HelperSync,
@@ -154,6 +154,7 @@ impl Writer {
             good_bytes: file.bytes,
             file,
             epoch: 0,
+            file_epoch: 0,
             closed: false,
             helper_sync: HelperSync::None,
             first: None,
@@ -280,13 +281,11 @@ impl Writer {
 
     /// Processes the result of a sync that ran with the lock released.
     pub(super) fn sync_ended(&mut self, covered: Covered, synced: io::Result<()>) {
-        if covered.epoch != self.epoch {
-            // The sync was for another file, or another operation has failed since it began.
-            return;
-        }
         match synced.map_err(failed_sync) {
-            Ok(()) => self.synced_to(covered),
-            Err(failure) => self.failed(&failure),
+            Ok(()) if covered.epoch == self.epoch => self.synced_to(covered),
+            Err(failure) if covered.epoch >= self.file_epoch => self.failed(&failure),
+            // The sync was for another file, or another operation has failed since it began.
+            _ => {}
         }
     }
 
@@ -516,6 +515,7 @@ impl Writer {
                 self.loses_writes = false;
                 self.file = file;
                 self.epoch += 1;
+                self.file_epoch = self.epoch;
                 self.kept.clear();
                 Ok(())
             }
