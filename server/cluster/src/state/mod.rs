@@ -25,7 +25,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::NodeId;
 use crate::config::Config;
-use crate::nodes::{Flags, Nodes};
+use crate::nodes::{Address, Flags, Nodes};
 use crate::slot::SlotSet;
 
 use self::election::Election;
@@ -240,6 +240,24 @@ impl Machine {
     /// Returns the table of nodes.
     pub fn nodes(&self) -> &Nodes {
         &self.nodes
+    }
+
+    /// Returns the slots that leave, and those that arrive, each with the other node.
+    pub fn moving_slots(&self) -> (&BTreeMap<u16, NodeId>, &BTreeMap<u16, NodeId>) {
+        (&self.migrating, &self.importing)
+    }
+
+    /// Sets the own node's addresses and names. An empty host keeps the host that other nodes have
+    /// told.
+    pub fn set_address(&mut self, address: Address) {
+        let own = &mut self.nodes.own_mut().address;
+        let host = match address.host.is_empty() {
+            true => std::mem::take(&mut own.host),
+            false => address.host.clone(),
+        };
+        *own = Address { host, ..address };
+        self.changed();
+        self.finish();
     }
 
     /// Returns the largest epoch that this node knows.

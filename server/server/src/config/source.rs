@@ -177,11 +177,6 @@ impl<'a> Reader<'a> {
         {
             rules.splice(0..0, before.iter().cloned());
         }
-        if let Effect::Fixed(why) = directive.effect
-            && value != self.config.defaults[index]
-        {
-            return Err(why.to_owned());
-        }
         self.config.values[index] = value;
         self.config.refresh();
         Ok(())

@@ -108,6 +108,8 @@ pub(crate) enum Order {
     /// Close clients with subscriptions that this changed user no longer permits, and end waits of
     /// commands that the user no longer permits.
     CheckUser(Arc<User>),
+    /// Carry out the orders of the cluster's state machine.
+    Cluster,
     /// Start the migration of keys to another server (MIGRATE).
     Migrate(Box<Migration>),
     /// Stop the loop.

@@ -159,7 +159,7 @@ fn words(kind: Kind) -> BoxedStrategy<Vec<String>> {
 fn setting(accepts: fn(&Directive) -> bool) -> impl Strategy<Value = Setting> {
     let rows: Vec<&'static Directive> = DIRECTIVES
         .iter()
-        .filter(|d| !matches!(d.effect, Effect::Fixed(_)) && accepts(d))
+        .filter(|d| accepts(d))
         .collect();
     // Directives whose value has several words are generated more often than other directives.
     let special: Vec<&'static Directive> = rows

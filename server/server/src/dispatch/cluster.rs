@@ -1,0 +1,172 @@
+//! The check of a command's slot in cluster mode: all keys have one slot, which this node serves.
+
+use punctual_cluster::slot;
+use punctual_resp::Args;
+use punctual_store::Error;
+use punctual_store::spec::{Flags, Group};
+
+use super::Dispatcher;
+use crate::cluster::Cluster;
+use crate::cluster::routes::{Refused, Request};
+use crate::session::Session;
+use crate::table::Entry;
+
+const CROSS_SLOT: Error = Error::fixed("CROSSSLOT Keys in request don't hash to the same slot");
+
+/// The slots of the keys of one command, or of all commands of a transaction.
+#[derive(Default)]
+struct Slots {
+    /// The first key's slot.
+    first: Option<u16>,
+    keys: usize,
+    /// Whether another key has another slot.
+    differ: bool,
+}
+
+impl Slots {
+    fn add(&mut self, entry: &Entry, args: Args) {
+        entry.row.keys.each(args, &mut |at| {
+            let slot = slot::of_key(args.at(at));
+            self.keys += 1;
+            self.differ |= *self.first.get_or_insert(slot) != slot;
+        });
+    }
+
+    fn of(session: &Session, entry: &Entry, args: Args) -> Self {
+        let mut slots = Self::default();
+        match &session.multi {
+            Some(transaction) if entry.row.flags.has(Flags::EXECUTES) => {
+                for (entry, args) in transaction.commands() {
+                    slots.add(entry, args);
+                }
+            }
+            _ => slots.add(entry, args),
+        }
+        slots
+    }
+}
+
+impl Dispatcher<'_, '_> {
+    /// Returns the error for a client's command that does not run at this node.
+    #[inline]
+    pub(super) fn misplaced(
+        &mut self,
+        cluster: &Cluster,
+        session: &Session,
+        entry: &Entry,
+        args: Args,
+    ) -> Option<Error> {
+        let slots = Slots::of(session, entry, args);
+        let slot = slots.first?;
+        if cluster.stable.contains(slot) && !slots.differ {
+            return None;
+        }
+        self.route(cluster, session, entry, args, &slots)
+    }
+
+    #[cold]
+    fn route(
+        &mut self,
+        cluster: &Cluster,
+        session: &Session,
+        entry: &Entry,
+        args: Args,
+        slots: &Slots,
+    ) -> Option<Error> {
+        let slot = slots.first?;
+        let endpoint = self.shared.settings().cluster.endpoint;
+        let routes = cluster.routes();
+        let refused = self.refused(cluster, session, entry, args, slots);
+        if slots.differ && refused != Some(Refused::NoOwner) {
+            return Some(CROSS_SLOT);
+        }
+        refused.map(|refused| routes.error(refused, slot, endpoint))
+    }
+
+    fn refused(
+        &mut self,
+        cluster: &Cluster,
+        session: &Session,
+        entry: &Entry,
+        args: Args,
+        slots: &Slots,
+    ) -> Option<Refused> {
+        let flags = entry.row.flags;
+        let settings = self.shared.settings();
+        let request = Request {
+            slot: slots.first?,
+            several: slots.keys > 1,
+            writes: match &session.multi {
+                Some(transaction) if flags.has(Flags::EXECUTES) => transaction.writes(),
+                _ => self.may_write(entry, args),
+            },
+            channels: entry.row.group == Group::Pubsub,
+            moves: flags.has(Flags::MIGRATES),
+            read_only: session.reads_replica,
+            asking: session.asking > 0 || flags.has(Flags::ASKING),
+            reads_when_down: settings.cluster.reads_when_down,
+            channels_when_down: settings.cluster.channels_when_down,
+        };
+        let routes = cluster.routes();
+        routes
+            .check(request, || self.count_keys(session, entry, args))
+            .err()
+    }
+
+    /// Returns how many of a command's keys exist, and how many are missing.
+    fn count_keys(&mut self, session: &Session, entry: &Entry, args: Args) -> (usize, usize) {
+        let (mut present, mut missing) = (0, 0);
+        let mut count = |entry: &Entry, args: Args| {
+            entry.row.keys.each(
+                args,
+                &mut |at| match self.turn.has_key(session.db, args.at(at)) {
+                    true => present += 1,
+                    false => missing += 1,
+                },
+            );
+        };
+        match &session.multi {
+            Some(transaction) if entry.row.flags.has(Flags::EXECUTES) => {
+                for (entry, args) in transaction.commands() {
+                    count(entry, args);
+                }
+            }
+            _ => count(entry, args),
+        }
+        (present, missing)
+    }
+
+    /// Returns the error for a script's command whose keys this node does not serve, or have
+    /// another slot than the script's other keys.
+    #[cold]
+    pub(super) fn misplaced_in_script(
+        &mut self,
+        cluster: &Cluster,
+        session: &Session,
+        entry: &Entry,
+        args: Args,
+    ) -> Option<Error> {
+        let slots = Slots::of(session, entry, args);
+        let slot = slots.first?;
+        let of_script = *self.script.slot.get_or_insert(slot);
+        if slots.differ || !self.script.crosses_slots && slot != of_script {
+            return Some(Error::fixed(
+                "ERR Script attempted to access keys that do not hash to the same slot",
+            ));
+        }
+        let refused = match cluster.stable.contains(slot) {
+            true => None,
+            false => self.refused(cluster, session, entry, args, &slots),
+        };
+        let text = match refused? {
+            Refused::DownForWrites => {
+                "ERR Script attempted to execute a write command while the cluster is down and readonly"
+            }
+            Refused::Down | Refused::NoOwner => {
+                "ERR Script attempted to execute a command while the cluster is down"
+            }
+            _ => "ERR Script attempted to access a non local key in a cluster node",
+        };
+        Some(Error::fixed(text))
+    }
+}
