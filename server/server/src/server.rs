@@ -99,7 +99,12 @@ impl Server {
         }
         let store = Store::new(StoreOptions {
             shards: shard_count(&settings),
-            databases: settings.databases,
+            // The commands for other databases are refused in cluster mode.
+            databases: if settings.cluster.enabled {
+                1
+            } else {
+                settings.databases
+            },
             seed: world.seed(),
             nap: World::nap,
         });

@@ -63,6 +63,7 @@ flags! {
     RESHAPES_REPLIES = 48, "", "Not a Redis flag: changes how many replies follow or which form they have, so that a client in the process cannot call it.";
     EMBEDDER = 49, "", "Not a Redis flag: a command of the program in which the server is embedded.";
     MIGRATES = 50, "", "Not a Redis flag: moves keys to another server, also of a slot that moves.";
+    NO_CLUSTER = 51, "", "Not a Redis flag: not allowed in cluster mode.";
     SELECTS = 46, "", "Not a Redis flag: selects the database of the commands that follow.";
     CHANGES_ROLE = 47, "", "Not a Redis flag: allowed while a replica loads its master's data, because it may end the load.";
     RESTORES = 44, "", "Not a Redis flag: its payload may be a timer, whose command runs as the client's user.";

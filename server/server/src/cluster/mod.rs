@@ -95,14 +95,22 @@ impl Cluster {
         machine_ms.saturating_sub(self.epoch_ms)
     }
 
-    /// Calls the machine, saves its table, and publishes the routes. If the table cannot be saved,
-    /// nothing that depends on it is ordered, and the server must stop.
-    pub(crate) fn run<R>(&self, work: impl FnOnce(&mut Machine, u64) -> R) -> (R, io::Result<()>) {
+    /// Calls the machine, saves its table, and publishes the routes. Also returns whether the routes
+    /// have changed. If the table cannot be saved, nothing that depends on it is ordered, and the
+    /// server must stop.
+    pub(crate) fn run<R>(
+        &self,
+        work: impl FnOnce(&mut Machine, u64) -> R,
+    ) -> (R, io::Result<bool>) {
         let mut node = self.node.lock();
         let result = work(&mut node.machine, self.now_ms());
+        let mut published = false;
         while let Some(output) = node.machine.poll() {
             match output {
-                Output::View => self.publish(&node.machine),
+                Output::View => {
+                    self.publish(&node.machine);
+                    published = true;
+                }
                 Output::Save { sync } => {
                     if let Err(error) = node.file.save(&node.machine.config(), sync) {
                         return (result, Err(error));
@@ -111,7 +119,7 @@ impl Cluster {
                 order => node.orders.push_back(order),
             }
         }
-        (result, Ok(()))
+        (result, Ok(published))
     }
 
     /// Reads the machine.

@@ -151,6 +151,34 @@ impl Routes {
         Err(Refused::Moved(owner))
     }
 
+    /// Decides whether a client goes on waiting for the keys of a slot.
+    pub(crate) fn check_waiting(
+        &self,
+        slot: u16,
+        writes: bool,
+        read_only: bool,
+    ) -> Result<(), Refused> {
+        let request = Request {
+            slot,
+            several: false,
+            writes,
+            channels: false,
+            moves: false,
+            read_only,
+            // A slot that arrives or leaves is still served.
+            asking: true,
+            reads_when_down: false,
+            channels_when_down: false,
+        };
+        self.check(request, || (1, 0))
+    }
+
+    /// Returns whether this node's shard serves the channels of a slot.
+    pub(crate) fn serves_channels(&self, slot: u16) -> bool {
+        let owner = self.owner(slot);
+        owner == Some(self.own) || owner.is_some() && owner == self.primary
+    }
+
     /// Returns the error for a client.
     pub(crate) fn error(&self, refused: Refused, slot: u16, endpoint: Endpoint) -> Error {
         let redirect = |word: &str, node: u16| {

@@ -2,7 +2,7 @@
 //!
 //! - One table (`table`) has a row for each directive. Files, options, CONFIG GET, CONFIG SET and
 //!   CONFIG REWRITE all follow this row. A directive is implemented, or accepted without effect and
-//!   named in a warning at start, or limited to its default value (`Effect`).
+//!   named in a warning at start (`Effect`).
 //! - Hot paths read the plain fields of [`Settings`], which is rebuilt after each change and shared
 //!   by `Arc`.
 //! - CONFIG SET is atomic: [`Config::set`] checks every pair first, and [`Config::undo`] reverts

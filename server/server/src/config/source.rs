@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use punctual_store::glob;
 
-use crate::config::directive::Effect;
 use crate::config::error::{ConfigError, Place};
 use crate::config::invocation::Override;
 use crate::config::value::{Kind, Value};

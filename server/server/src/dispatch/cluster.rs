@@ -56,6 +56,11 @@ impl Dispatcher<'_, '_> {
         entry: &Entry,
         args: Args,
     ) -> Option<Error> {
+        if entry.row.flags.has(Flags::NO_CLUSTER) {
+            let name = entry.name.to_ascii_uppercase();
+            let text = format!("ERR {name} is not allowed in cluster mode");
+            return Some(Error::Text(text.into()));
+        }
         let slots = Slots::of(session, entry, args);
         let slot = slots.first?;
         if cluster.stable.contains(slot) && !slots.differ {

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_cluster::NodeId;
-use punctual_cluster::slot::SlotSet;
+use punctual_cluster::slot::{SlotSet, of_key};
 use punctual_cluster::state::{LinkId, Output};
+use punctual_resp::Reply;
 
 use crate::client::pause::Purpose;
 use crate::event_loop::EventLoop;
@@ -15,6 +16,8 @@ use crate::log;
 use crate::net::dial::Conversation;
 use crate::net::listener::Arrival;
 use crate::node::order::Order;
+use crate::node::waiting::answer_unserved;
+use crate::pubsub::Kind;
 use crate::replication::upstream::Address;
 
 /// Maximum silence of a connection. The state machine closes the connections of dead nodes much
@@ -185,6 +188,50 @@ impl EventLoop {
         }
         self.follow_moved_primary();
         self.plan_cluster();
+    }
+
+    /// Redirects clients that wait for keys of a slot which this node no longer serves, and ends
+    /// subscriptions to channels of such a slot.
+    pub(super) fn follow_routes(&mut self) {
+        let (shared, number) = (Arc::clone(&self.shared), self.number);
+        let Some(cluster) = &shared.cluster else {
+            return;
+        };
+        let (routes, endpoint) = (cluster.routes(), self.settings.cluster.endpoint);
+        for slot in 0..self.connections.len() {
+            let Some(connection) = self.connection(slot) else {
+                continue;
+            };
+            let session = &mut connection.session;
+            if let Some(waiter) = session.waiter.as_ref().filter(|waiter| waiter.has_keys())
+                && let Some(entry) = shared.commands.table().entry(waiter.id().entry)
+                && let Some(key) = entry.row.keys.first(waiter.args().as_args())
+                && let Err(refused) =
+                    routes.check_waiting(of_key(key), entry.writes(), session.reads_replica)
+                && waiter.claim()
+            {
+                let error = routes.error(refused, of_key(key), endpoint);
+                answer_unserved(&shared, number, waiter, Some(&error));
+            }
+            let lost = |channel: &&Box<[u8]>| !routes.serves_channels(of_key(channel));
+            let lost: Vec<_> = session
+                .shard_channels
+                .iter()
+                .filter(lost)
+                .cloned()
+                .collect();
+            for channel in &lost {
+                session.unsubscribe(&shared.clients.pubsub, Kind::Shard, channel);
+                let mut reply = Reply::new(&mut connection.out, session.protocol);
+                reply.push(3);
+                reply.bulk(Kind::Shard.unsubscribed());
+                reply.bulk(channel);
+                reply.int(session.reported_subscriptions(Kind::Shard) as i64);
+            }
+            if !lost.is_empty() {
+                self.mark_dirty(slot);
+            }
+        }
     }
 
     fn connect_bus(&mut self, link: LinkId, host: &str, port: u16) {

@@ -10,6 +10,14 @@ use crate::node::Shared;
 use crate::node::order::Order;
 
 impl Shared {
+    /// Returns the mode as clients see it.
+    pub(crate) fn mode(&self) -> &'static str {
+        match self.cluster {
+            Some(_) => "cluster",
+            None => "standalone",
+        }
+    }
+
     /// Calls the cluster's state machine. Before this returns, the change is saved and the routes
     /// are published; loop 0 does the rest.
     pub(crate) fn in_cluster<R>(
@@ -22,8 +30,13 @@ impl Shared {
             work(machine, now_ms)
         });
         match saved {
-            // Loop 0 also reads the machine's next deadline.
-            Ok(()) => self.mailboxes[0].order(Order::Cluster),
+            Ok(published) => {
+                if published {
+                    self.order_all(|| Order::RoutesChanged);
+                }
+                // Loop 0 also reads the machine's next deadline.
+                self.mailboxes[0].order(Order::Cluster);
+            }
             Err(error) => {
                 // A vote that is not saved could be given twice.
                 let what = "Fatal: can't update cluster config file";

@@ -110,6 +110,9 @@ pub(crate) enum Order {
     CheckUser(Arc<User>),
     /// Carry out the orders of the cluster's state machine.
     Cluster,
+    /// Redirect clients that wait for keys of a slot which this node no longer serves, and end
+    /// subscriptions to channels of such a slot.
+    RoutesChanged,
     /// Start the migration of keys to another server (MIGRATE).
     Migrate(Box<Migration>),
     /// Stop the loop.
