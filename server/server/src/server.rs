@@ -130,6 +130,9 @@ impl Server {
         shared.clients.users = users;
         shared.tls = tls;
         if settings.cluster.enabled {
+            if settings.replica.primary.is_some() {
+                return Err(StartError::ReplicaInCluster);
+            }
             let cluster = Cluster::open(world, &builder.disk, &settings)?;
             let bus = bus_port(&settings, builder.free.plain)?;
             let tls = settings.tls.cluster.then_some(&shared.tls);

@@ -42,6 +42,9 @@ pub enum StartError {
     /// The file of the cluster's nodes cannot be used.
     #[error(transparent)]
     Cluster(#[from] NodesFileError),
+    /// In cluster mode the cluster decides which node is a replica.
+    #[error("replicaof directive not allowed in cluster mode")]
+    ReplicaInCluster,
     /// The port of the cluster's bus does not exist.
     #[error("Redis port number too high for cluster mode.")]
     BusPort,
