@@ -157,10 +157,7 @@ fn words(kind: Kind) -> BoxedStrategy<Vec<String>> {
 
 /// Generates a setting of a directive for which `accepts` returns true.
 fn setting(accepts: fn(&Directive) -> bool) -> impl Strategy<Value = Setting> {
-    let rows: Vec<&'static Directive> = DIRECTIVES
-        .iter()
-        .filter(|d| accepts(d))
-        .collect();
+    let rows: Vec<&'static Directive> = DIRECTIVES.iter().filter(|d| accepts(d)).collect();
     // Directives whose value has several words are generated more often than other directives.
     let special: Vec<&'static Directive> = rows
         .iter()
