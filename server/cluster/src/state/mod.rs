@@ -242,6 +242,11 @@ impl Machine {
         &self.nodes
     }
 
+    /// Returns whether this node has an open connection to another node. True for the own node.
+    pub fn is_connected(&self, id: NodeId) -> bool {
+        id == self.own_id() || self.links.open(id).is_some()
+    }
+
     /// Returns the slots that leave, and those that arrive, each with the other node.
     pub fn moving_slots(&self) -> (&BTreeMap<u16, NodeId>, &BTreeMap<u16, NodeId>) {
         (&self.migrating, &self.importing)

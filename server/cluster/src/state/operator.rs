@@ -158,6 +158,14 @@ impl Machine {
         Ok(())
     }
 
+    /// CLUSTER SETSLOT STABLE: the slot neither leaves nor arrives.
+    pub fn keep_slot(&mut self, slot: u16) {
+        self.migrating.remove(&slot);
+        self.importing.remove(&slot);
+        self.changed();
+        self.finish();
+    }
+
     /// CLUSTER SETSLOT NODE: names a slot's owner. At the end of an import, this node takes a new
     /// epoch, so that its claim wins.
     ///
