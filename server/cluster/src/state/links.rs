@@ -21,6 +21,8 @@ pub(super) struct Link {
     pub(super) created_ms: u64,
     /// IP address of the other side.
     pub(super) peer: String,
+    /// This node's IP address on the connection; empty if unknown.
+    pub(super) local: String,
     /// Whether the other side knows extensions.
     pub(super) extended: bool,
     /// Whether a known node has sent a packet here.
@@ -108,14 +110,16 @@ impl Links {
 }
 
 impl Machine {
-    /// Notes a connection from another node, whose IP address is `peer`.
-    pub fn accepted(&mut self, peer: &str, now_ms: u64) -> LinkId {
+    /// Notes a connection from another node, whose IP address is `peer`, to this node's IP address
+    /// `local`, which is empty if it is unknown.
+    pub fn accepted(&mut self, peer: &str, local: &str, now_ms: u64) -> LinkId {
         self.now_ms = now_ms;
         self.links.add(Link {
             dialed: None,
             connected: true,
             created_ms: now_ms,
             peer: peer.into(),
+            local: local.into(),
             extended: false,
             trusted: false,
             input: Vec::new(),
@@ -180,6 +184,7 @@ impl Machine {
             connected: false,
             created_ms: self.now_ms,
             peer: host.clone(),
+            local: String::new(),
             extended: node.flags.has(Flags::EXTENSIONS),
             trusted: false,
             input: Vec::new(),

@@ -156,6 +156,8 @@ pub struct Machine {
     migrating: BTreeMap<u16, NodeId>,
     importing: BTreeMap<u16, NodeId>,
     tls: bool,
+    /// The operator announces the own host.
+    announces_host: bool,
     /// Slots whose owner has announced that it no longer owns them.
     unclaimed: SlotSet,
     links: Links,
@@ -199,6 +201,7 @@ impl Machine {
             migrating: config.migrating,
             importing: config.importing,
             tls: config.tls,
+            announces_host: false,
             unclaimed: SlotSet::default(),
             links: Links::default(),
             forgotten: BTreeMap::new(),
@@ -255,6 +258,7 @@ impl Machine {
     /// Sets the own node's addresses and names. An empty host keeps the host that other nodes have
     /// told.
     pub fn set_address(&mut self, address: Address) {
+        self.announces_host = !address.host.is_empty();
         let own = &mut self.nodes.own_mut().address;
         let host = match address.host.is_empty() {
             true => std::mem::take(&mut own.host),

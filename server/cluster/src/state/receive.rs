@@ -117,6 +117,7 @@ impl Machine {
             self.hear(header.sender, content.gossip.clone());
         }
         if beat != Beat::Pong {
+            self.learn_own_host(link, beat);
             self.send_beat(link, sender, Beat::Pong);
         }
         let dialed = self.links.get(link).and_then(|link| link.dialed);

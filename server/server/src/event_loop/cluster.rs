@@ -89,13 +89,16 @@ impl EventLoop {
             );
             return;
         }
-        let peer = arrival
-            .addr
-            .parse()
-            .map_or(String::new(), |addr: SocketAddr| {
+        let host = |text: &str| {
+            let addr = text.parse().ok();
+            addr.map_or(String::new(), |addr: SocketAddr| {
                 addr.ip().to_canonical().to_string()
-            });
-        let id = shared.in_cluster(cluster, |machine, now_ms| machine.accepted(&peer, now_ms));
+            })
+        };
+        let (peer, local) = (host(&arrival.addr), host(&arrival.laddr));
+        let id = shared.in_cluster(cluster, |machine, now_ms| {
+            machine.accepted(&peer, &local, now_ms)
+        });
         let bus = Peer::Bus(BusLink::new(id, true));
         self.serve_dial(arrival.socket, SILENCE_MAX, bus);
     }
