@@ -46,6 +46,23 @@ impl Slots {
     }
 }
 
+/// Checks that all keys of a command have the slot of `key`.
+///
+/// # Errors
+/// Returns the error to reply.
+pub(super) fn entry_has_slot_of(key: &[u8], entry: &Entry, args: Args) -> Result<(), Error> {
+    let mut slots = Slots {
+        first: Some(slot::of_key(key)),
+        ..Slots::default()
+    };
+    slots.add(entry, args);
+    if slots.differ {
+        Err(CROSS_SLOT)
+    } else {
+        Ok(())
+    }
+}
+
 impl Dispatcher<'_, '_> {
     /// Returns the error for a client's command that does not run at this node.
     #[inline]
