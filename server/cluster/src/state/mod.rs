@@ -17,6 +17,7 @@ mod gossip;
 mod links;
 mod manual;
 mod operator;
+mod orphans;
 mod ownership;
 mod receive;
 mod tick;
@@ -49,6 +50,9 @@ pub struct Settings {
     pub no_failover: bool,
     /// `cluster-allow-replica-migration`.
     pub allow_replica_migration: bool,
+    /// `cluster-migration-barrier`: a replica leaves its primary only if more working replicas than
+    /// this number are there.
+    pub migration_barrier: usize,
     /// `repl-ping-replica-period`, in ms.
     pub replication_ping_ms: u64,
 }
@@ -61,6 +65,7 @@ impl Default for Settings {
             validity_factor: 10,
             no_failover: false,
             allow_replica_migration: true,
+            migration_barrier: 1,
             replication_ping_ms: 10_000,
         }
     }

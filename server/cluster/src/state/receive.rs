@@ -264,11 +264,13 @@ impl Machine {
         match header.primary {
             None if !node.is_primary() => {
                 node.become_primary();
+                // It was a replica, so its shard had replicas.
+                node.flags.set(Flags::MIGRATE_TO, true);
                 node.config_epoch = node.config_epoch.max(header.config_epoch);
                 self.changed();
             }
             Some(primary) if node.is_primary() || node.primary != Some(primary) => {
-                node.become_replica(primary);
+                self.nodes.make_replica(id, primary);
                 self.changed();
             }
             _ => {}

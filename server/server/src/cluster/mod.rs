@@ -185,6 +185,7 @@ fn machine_settings(settings: &Settings) -> MachineSettings {
         validity_factor: cluster.validity_factor,
         no_failover: cluster.no_failover,
         allow_replica_migration: cluster.allow_replica_migration,
+        migration_barrier: cluster.migration_barrier,
         replication_ping_ms: settings.repl_ping_period_s * 1000,
     }
 }

@@ -51,6 +51,8 @@ pub struct ClusterSettings {
     pub channels_when_down: bool,
     /// `cluster-allow-replica-migration`.
     pub allow_replica_migration: bool,
+    /// `cluster-migration-barrier`.
+    pub migration_barrier: usize,
     /// `cluster-announce-ip`; empty without one.
     pub announce_ip: String,
     /// `cluster-announce-hostname`; empty without one.
@@ -84,6 +86,7 @@ impl ClusterSettings {
             reads_when_down: values.yes("cluster-allow-reads-when-down"),
             channels_when_down: values.yes("cluster-allow-pubsubshard-when-down"),
             allow_replica_migration: values.yes("cluster-allow-replica-migration"),
+            migration_barrier: values.number("cluster-migration-barrier"),
             announce_ip: text("cluster-announce-ip"),
             announce_hostname: text("cluster-announce-hostname"),
             announce_name: text("cluster-announce-human-nodename"),

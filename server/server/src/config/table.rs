@@ -276,7 +276,7 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     text("cluster-config-file", "nodes.conf").at_start().implemented(),
     integer("cluster-port", 0, 65535, "0").at_start().implemented(),
     integer("cluster-node-timeout", 0, LONG, "15000").implemented(),
-    integer("cluster-migration-barrier", 0, INT, "1"),
+    integer("cluster-migration-barrier", 0, INT, "1").implemented(),
     integer("cluster-replica-validity-factor", 0, INT, "10").alias("cluster-slave-validity-factor").implemented(),
     yes_no("cluster-replica-no-failover", "no").alias("cluster-slave-no-failover").implemented(),
     yes_no("cluster-require-full-coverage", "yes").implemented(),
