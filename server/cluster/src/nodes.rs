@@ -192,6 +192,15 @@ impl Nodes {
             .expect("the own node is never removed")
     }
 
+    /// Gives the own node another ID.
+    pub fn rename_own(&mut self, id: NodeId) {
+        if let Some(mut own) = self.by_id.remove(&self.own) {
+            own.id = id;
+            self.own = id;
+            self.by_id.insert(id, own);
+        }
+    }
+
     /// Returns a node. O(log nodes).
     pub fn get(&self, id: NodeId) -> Option<&Node> {
         self.by_id.get(&id)

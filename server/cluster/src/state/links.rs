@@ -25,9 +25,20 @@ pub(super) struct Link {
     pub(super) local: String,
     /// Whether the other side knows extensions.
     pub(super) extended: bool,
-    /// Whether a known node has sent a packet here.
-    pub(super) trusted: bool,
+    /// The known node that has sent a packet here.
+    pub(super) sender: Option<NodeId>,
     input: Vec<u8>,
+}
+
+/// An open connection, for CLUSTER LINKS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenLink {
+    /// The node at the other side.
+    pub node: NodeId,
+    /// Whether this node has opened the connection.
+    pub dialed: bool,
+    /// Unix time of the first packet or of the dial, in ms.
+    pub created_ms: u64,
 }
 
 /// All connections.
@@ -99,6 +110,18 @@ impl Links {
         }
     }
 
+    /// Returns the connections between which bytes flow, of known nodes.
+    fn of_nodes(&self) -> Vec<OpenLink> {
+        let open = |link: &Link| {
+            Some(OpenLink {
+                node: link.dialed.or(link.sender).filter(|_| link.connected)?,
+                dialed: link.dialed.is_some(),
+                created_ms: link.created_ms,
+            })
+        };
+        self.by_id.values().filter_map(open).collect()
+    }
+
     /// Returns the open connections to other nodes.
     pub(super) fn all_open(&self) -> Vec<(NodeId, LinkId)> {
         let open = |(node, id): (&NodeId, &LinkId)| {
@@ -121,7 +144,7 @@ impl Machine {
             peer: peer.into(),
             local: local.into(),
             extended: false,
-            trusted: false,
+            sender: None,
             input: Vec::new(),
         })
     }
@@ -166,6 +189,18 @@ impl Machine {
         }
     }
 
+    /// Returns the open connections to and from known nodes, in the order in which they were opened.
+    pub fn links(&self) -> Vec<OpenLink> {
+        self.links.of_nodes()
+    }
+
+    /// Closes all connections, in both directions.
+    pub(super) fn close_all(&mut self) {
+        let all: Vec<LinkId> = self.links.by_id.keys().copied().collect();
+        all.into_iter().for_each(|link| self.close(link));
+        self.links.retry_ms.clear();
+    }
+
     /// Closes a connection.
     pub(super) fn close(&mut self, id: LinkId) {
         if self.links.remove(id, self.now_ms).is_some() {
@@ -186,7 +221,7 @@ impl Machine {
             peer: host.clone(),
             local: String::new(),
             extended: node.flags.has(Flags::EXTENSIONS),
-            trusted: false,
+            sender: None,
             input: Vec::new(),
         });
         self.outputs.push_back(Output::Connect { link, host, port });
@@ -232,6 +267,7 @@ impl Machine {
         if self.links.get(link).is_some_and(|link| link.connected) {
             let mut bytes = Vec::new();
             packet.encode(&mut bytes);
+            self.traffic.sent.count(packet.body.number());
             self.outputs.push_back(Output::Send { link, bytes });
         }
     }

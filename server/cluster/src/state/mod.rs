@@ -20,7 +20,9 @@ mod operator;
 mod orphans;
 mod ownership;
 mod receive;
+mod reset;
 mod tick;
+mod traffic;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -31,11 +33,12 @@ use crate::slot::SlotSet;
 
 use self::election::Election;
 use self::failure::Health;
-pub use self::links::LinkId;
 use self::links::Links;
+pub use self::links::{LinkId, OpenLink};
 use self::manual::Manual;
 pub use self::manual::Takeover;
 pub use self::operator::OperatorError;
+use self::traffic::Traffic;
 
 /// Directives of redis.conf.
 #[derive(Clone, Copy, Debug)]
@@ -166,6 +169,7 @@ pub struct Machine {
     /// Slots whose owner has announced that it no longer owns them.
     unclaimed: SlotSet,
     links: Links,
+    traffic: Traffic,
     /// Nodes that must not be added again until a time.
     forgotten: BTreeMap<NodeId, u64>,
     health: Health,
@@ -209,6 +213,7 @@ impl Machine {
             announces_host: false,
             unclaimed: SlotSet::default(),
             links: Links::default(),
+            traffic: Traffic::default(),
             forgotten: BTreeMap::new(),
             health: Health::new(now_ms),
             election: Election::default(),

@@ -9,10 +9,15 @@ impl Machine {
     /// Handles a packet.
     pub(super) fn handle(&mut self, link: LinkId, packet: Packet) {
         let Packet { header, body } = packet;
+        self.traffic.received.count(body.number());
         let Some(header) = header else {
             // A published message with a light header has no sender. An earlier packet of the
             // connection has named a known node.
-            if self.links.get(link).is_some_and(|link| link.trusted) {
+            if self
+                .links
+                .get(link)
+                .is_some_and(|link| link.sender.is_some())
+            {
                 self.deliver(body);
             }
             return;
@@ -30,7 +35,7 @@ impl Machine {
             .map(|node| node.id);
         if let Some(id) = sender {
             if let Some(link) = self.links.get_mut(link) {
-                link.trusted = true;
+                link.sender = Some(id);
             }
             self.learn(id, &header);
         }

@@ -131,10 +131,12 @@ impl Routes {
             if let Some(to) = to
                 && missing > 0
             {
-                return Err(match present {
-                    0 => Refused::Ask(*to),
-                    _ => Refused::Moving,
-                });
+                return match present {
+                    // As in Redis, a slot may leave for its own node.
+                    0 if *to == self.own => Ok(()),
+                    0 => Err(Refused::Ask(*to)),
+                    _ => Err(Refused::Moving),
+                };
             }
             if importing && request.asking {
                 return match request.several && missing > 0 {

@@ -28,7 +28,7 @@ static KEYS: KeyOrOption = KeyOrOption {
 pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
     "migrate",
     -6,
-    Flags::WRITE,
+    Flags::WRITE.or(Flags::MIGRATES),
     Group::Generic,
     migrate,
 )

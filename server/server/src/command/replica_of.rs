@@ -54,8 +54,9 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
 
 fn failover(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     if call.shared.cluster.is_some() {
-        let error = "ERR FAILOVER not allowed in cluster mode.";
-        return Err(Error::fixed(error));
+        return Err(Error::fixed(
+            "ERR FAILOVER not allowed in cluster mode. Use CLUSTER FAILOVER command instead.",
+        ));
     }
     let shared = Arc::clone(call.shared);
     if args.len() == 2 && args.at(1).eq_ignore_ascii_case(b"abort") {

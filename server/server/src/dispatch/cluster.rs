@@ -171,7 +171,14 @@ impl Dispatcher<'_, '_> {
         let slots = Slots::of(session, entry, args);
         let slot = slots.first?;
         let of_script = *self.script.slot.get_or_insert(slot);
-        if slots.differ || !self.script.crosses_slots && slot != of_script {
+        if slots.differ {
+            let text = format!(
+                "ERR Command '{}' in script attempted to access keys that don't hash to the same slot",
+                entry.name
+            );
+            return Some(Error::Text(text.into()));
+        }
+        if !self.script.crosses_slots && slot != of_script {
             return Some(Error::fixed(
                 "ERR Script attempted to access keys that do not hash to the same slot",
             ));

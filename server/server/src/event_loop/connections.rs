@@ -143,6 +143,7 @@ impl EventLoop {
             fd: arrival.fd,
             unix: arrival.unix,
             local: arrival.local,
+            tls: matches!(arrival.socket, Socket::Tls(..)),
             loop_number: self.number,
             slot,
             fixed_bytes: size_of::<Connection>() as u64,
