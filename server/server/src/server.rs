@@ -99,6 +99,7 @@ impl Server {
         let store = Store::new(StoreOptions {
             shards: shard_count(&settings),
             databases: settings.databases,
+            cluster: false,
             seed: world.seed(),
             nap: World::nap,
         });
