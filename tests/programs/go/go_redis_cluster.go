@@ -16,7 +16,7 @@ import (
 func goRedisCluster(ctx context.Context) {
 	var client *redis.ClusterClient
 	for _, protocol := range []int{2, 3} {
-		client = redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{address}, Protocol: protocol})
+		client = redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{address}, Protocol: protocol, ClusterStateReloadInterval: time.Second})
 		goRedisClusterOf(ctx, client, fmt.Sprintf("RESP%d: ", protocol))
 	}
 	set := func(name string, value int64) error { return client.Set(ctx, name, value, 0).Err() }
