@@ -9,6 +9,7 @@ const SESSION: &str = include_str!("session.txt");
 const NONE: &str = "ffffffffffffffffffffffffffffffffffffffff";
 
 const R7: &[Peer] = &[Peer::Redis7];
+const R8: &[Peer] = &[Peer::Redis8];
 const V9: &[Peer] = &[Peer::Valkey9];
 const R7_V9: &[Peer] = &[Peer::Redis7, Peer::Valkey9];
 const R8_V9: &[Peer] = &[Peer::Redis8, Peer::Valkey9];
@@ -57,7 +58,12 @@ const DIFFERENCES: &[(&str, &[Peer], &str)] = &[
     ),
     ("SELECT 1", V9, "Valkey has numbered databases in clusters"),
     ("MOVE a 1", V9, "Valkey has numbered databases in clusters"),
-    ("COPY c {c}y DB 1", R7, "text of Redis 8"),
+    ("COPY c {c}y DB 1", R8_V9, "text of Redis 7"),
+    (
+        "SORT {a}l GET c",
+        R8_V9,
+        "a name without an asterisk is never read",
+    ),
     ("SORT *", R7, "allowed since Redis 7.4"),
     (
         "EVAL \"return redis.call('MGET','a','c')\" 0",
@@ -69,7 +75,12 @@ const DIFFERENCES: &[(&str, &[Peer], &str)] = &[
         V9,
         "text of Redis; Valkey ignores the flag",
     ),
-    ("COMMAND INFO asking*", R8_V9, "flag loading since Redis 8"),
+    ("COMMAND INFO asking*", R8, "flag loading since Redis 8"),
+    (
+        "COMMAND INFO *",
+        V9,
+        "flag loading; no subcommands is an array",
+    ),
 ];
 
 /// Runs the session with RESP2 or RESP3. Returns the lines with their replies.
@@ -134,7 +145,7 @@ fn without_extras(reply: &str) -> String {
 }
 
 /// Returns a reply with its types, without lengths.
-fn shown(value: &Value) -> String {
+pub(super) fn shown(value: &Value) -> String {
     let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
     let all = |values: &[Value]| values.iter().map(shown).collect::<Vec<_>>().join(" ");
     match value {
