@@ -130,6 +130,11 @@ fn write(client: &ClusterClient, tag: &str, meanwhile: &str) -> Outcome<usize> {
                     Err(error) => {
                         println!("again: {error}");
                         thread::sleep(Duration::from_millis(10));
+                        // A connection keeps to a node that refuses it. A new one asks for the
+                        // owners of the slots.
+                        if let Ok(new) = client.get_connection() {
+                            redis = new;
+                        }
                     }
                 }
             }
