@@ -53,6 +53,7 @@ fn stage(line: &str, logged: bool) -> Stage {
     let store = Store::new(StoreOptions {
         shards: 1,
         databases: 16,
+        cluster: false,
         seed: SEED,
         nap: std::thread::sleep,
     });
@@ -78,6 +79,7 @@ fn jobs(at_once: usize, logged: bool) -> Stage {
     let store = Store::new(StoreOptions {
         shards: 1,
         databases: 16,
+        cluster: false,
         seed: SEED,
         nap: std::thread::sleep,
     });
@@ -105,6 +107,7 @@ fn jobs(at_once: usize, logged: bool) -> Stage {
     let store = Store::new(StoreOptions {
         shards: 1,
         databases: 16,
+        cluster: false,
         seed: SEED,
         nap: std::thread::sleep,
     });

@@ -105,6 +105,7 @@ impl Server {
             } else {
                 settings.databases
             },
+            cluster: settings.cluster.enabled,
             seed: world.seed(),
             nap: World::nap,
         });

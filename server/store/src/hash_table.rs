@@ -11,11 +11,21 @@
 //! Chunk numbers follow the order of hashes at every size of a part. So a scan's cursor is a hash:
 //! the scan has visited every key with a lower hash, even if parts grow, split or shrink meanwhile.
 //!
+//! In cluster mode a hash begins with the key's slot (`hash.rs`), so the keys of a slot are in one
+//! part or fill whole parts. Within a part the slot does not count: chunk numbers follow the bits
+//! after it. So chunks are equally full even if all keys of a part have the same slot.
+//!
 //! The table does not store keys. The caller passes functions that compare the key at an index and
 //! that return an index's *place*, the high half of the key's hash.
 
+mod directory;
+mod hash;
+mod scan;
 #[cfg(test)]
 mod tests;
+
+use self::directory::{Directory, NESTED};
+pub use self::hash::{Hash, KeyHash, SlotBits};
 
 /// Number of lookups to warm (load cache lines for) together: about as many loads as a processor
 /// keeps in flight.
@@ -82,55 +92,18 @@ struct Part {
     len: usize,
     /// Number of top bits that the hashes of all keys in this part share.
     bits: u32,
-}
-
-/// A hash of a key and its database. Only the low 48 bits depend on the key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeyHash(pub u64);
-
-/// The parts of a key's hash: its place and its tag for the table, and bits for its shard.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hash {
-    /// High half of the hash. Determines the order of keys and their chunk. The key's record stores
-    /// it.
-    pub place: u32,
-    spread: u16,
-    tag: u8,
-}
-
-impl Hash {
-    /// Splits a 64-bit hash. Both halves must be well mixed.
-    #[inline]
-    pub const fn new(hash: u64) -> Self {
-        let low = hash as u8;
-        Self {
-            place: (hash >> 32) as u32,
-            spread: (hash >> 8) as u16,
-            tag: if low == 0 { 1 } else { low },
-        }
-    }
-
-    /// Returns the hash of the key and of its database.
-    #[inline]
-    pub const fn in_db(self, db: usize) -> KeyHash {
-        let bits = (self.place as u64) << u16::BITS | self.spread as u64;
-        KeyHash(bits ^ (db as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15))
-    }
-
-    /// Returns the shard of the key, out of at most 2^16 shards.
-    pub const fn shard(self, shards: usize) -> usize {
-        (self.spread as usize * shards) >> u16::BITS
-    }
+    /// Number of top bits that do not count for the order of the chunks: `bits`, or all bits of the
+    /// slot if these are more.
+    skip: u32,
 }
 
 impl Part {
-    fn new(blocks: usize, bits: u32) -> Self {
+    fn new(blocks: usize, bits: u32, slots: SlotBits) -> Self {
         Self {
-            blocks: (0..blocks)
-                .map(|_| Box::new([Chunk::EMPTY; BLOCK]))
-                .collect(),
+            blocks: new_blocks(blocks),
             len: 0,
             bits,
+            skip: bits.max(slots.0),
         }
     }
 
@@ -150,11 +123,26 @@ impl Part {
         &mut self.blocks[at / BLOCK][at % BLOCK]
     }
 
-    /// Returns the chunk where the search for `place` starts. Monotonic in `place`.
+    /// Returns the bits of a place that determine its chunk.
+    #[inline]
+    fn local(&self, place: u32) -> u32 {
+        place << self.skip
+    }
+
+    /// Returns the chunk where the search for `place` starts. Monotonic in [`Part::local`].
     #[inline]
     fn home(&self, place: u32) -> usize {
-        let local = ((u64::from(place)) << self.bits) & 0xffff_ffff;
-        ((local * self.chunks() as u64) >> 32) as usize
+        ((u64::from(self.local(place)) * self.chunks() as u64) >> 32) as usize
+    }
+
+    /// Returns the first place of the part that has this place.
+    fn first(&self, place: u32) -> u64 {
+        u64::from(place) >> (32 - self.bits) << (32 - self.bits)
+    }
+
+    /// Returns the number of places of the part.
+    fn span(&self) -> u64 {
+        1 << (32 - self.bits)
     }
 
     fn next(&self, chunk: usize) -> usize {
@@ -229,22 +217,12 @@ impl Part {
         false
     }
 
-    /// Calls `visit` with the place, the tag and the index of every key. Reads the places of all
-    /// keys of a block before it visits the first of them, so that the cache misses of these reads
-    /// overlap.
+    /// Calls `visit` with the place, the tag and the index of every key.
     fn each(&self, place_of: impl Fn(u32) -> u32, mut visit: impl FnMut(u32, u8, u32)) {
         let mut keys = [(0, 0, 0); SLOTS * BLOCK];
         for block in &self.blocks {
-            let mut count = 0;
-            for chunk in block.iter() {
-                for (&tag, &index) in chunk.tags.iter().zip(&chunk.indices) {
-                    keys[count] = (0, tag, index);
-                    count += usize::from(tag != 0);
-                }
-            }
-            let keys = &mut keys[..count];
-            keys.iter_mut().for_each(|key| key.0 = place_of(key.2));
-            keys.iter()
+            read_block(block, &place_of, &mut keys)
+                .iter()
                 .for_each(|&(place, tag, index)| visit(place, tag, index));
         }
     }
@@ -254,10 +232,39 @@ impl Part {
     }
 
     fn resized(&self, blocks: usize, place_of: impl Fn(u32) -> u32) -> Self {
-        let mut new = Self::new(blocks, self.bits);
+        let mut new = Self {
+            blocks: new_blocks(blocks),
+            len: 0,
+            ..*self
+        };
         self.each(place_of, |place, tag, index| new.put(place, tag, index));
         new
     }
+}
+
+fn new_blocks(count: usize) -> Box<[Box<Block>]> {
+    (0..count)
+        .map(|_| Box::new([Chunk::EMPTY; BLOCK]))
+        .collect()
+}
+
+/// Reads the place, the tag and the index of each key in a block. Reads all places before the
+/// caller uses the first of them, so that the cache misses of these reads overlap.
+fn read_block<'k>(
+    block: &Block,
+    place_of: impl Fn(u32) -> u32,
+    keys: &'k mut [(u32, u8, u32); SLOTS * BLOCK],
+) -> &'k [(u32, u8, u32)] {
+    let mut count = 0;
+    for chunk in block {
+        for (&tag, &index) in chunk.tags.iter().zip(&chunk.indices) {
+            keys[count] = (0, tag, index);
+            count += usize::from(tag != 0);
+        }
+    }
+    let keys = &mut keys[..count];
+    keys.iter_mut().for_each(|key| key.0 = place_of(key.2));
+    keys
 }
 
 /// Returns the number of blocks with room for `len` keys and a third more.
@@ -268,29 +275,81 @@ fn blocks_for(len: usize) -> usize {
 /// A hash table of record indices.
 #[derive(Clone)]
 pub struct HashTable {
-    /// Maps the top `depth` bits of a hash to the number of its part. A part with fewer `bits` has
-    /// several entries.
-    directory: Vec<u32>,
-    depth: u32,
+    /// Maps the top bits of a place to the number of its part. A part with fewer `bits` has several
+    /// entries.
+    directory: Directory,
     parts: Vec<Part>,
     len: usize,
+    /// Additions of cluster mode.
+    cluster: Option<Box<Cluster>>,
+}
+
+/// Additions to a table in cluster mode.
+#[derive(Clone)]
+struct Cluster {
+    slots: SlotBits,
+    /// Directories of parts that the table's directory is not deep enough to divide.
+    nested: Vec<Directory>,
 }
 
 impl Default for HashTable {
     fn default() -> Self {
-        Self {
-            directory: vec![0],
-            depth: 0,
-            parts: vec![Part::new(0, 0)],
-            len: 0,
-        }
+        Self::new(SlotBits::default())
     }
 }
 
 impl HashTable {
+    /// Creates an empty table for hashes with these bits of the slot.
+    pub(crate) fn new(slots: SlotBits) -> Self {
+        let nested = Vec::new();
+        Self {
+            directory: Directory::of_parts(0),
+            parts: vec![Part::new(0, 0, slots)],
+            len: 0,
+            cluster: slots.any().then(|| Box::new(Cluster { slots, nested })),
+        }
+    }
+
+    fn slot_bits(&self) -> SlotBits {
+        self.cluster
+            .as_ref()
+            .map_or(SlotBits::default(), |c| c.slots)
+    }
+
+    #[inline(always)]
+    fn part(&self, place: u32) -> &Part {
+        match self.parts.get(self.directory.entry(place) as usize) {
+            Some(part) => part,
+            None => &self.parts[self.nested_part(place)],
+        }
+    }
+
+    /// Returns the number of the part for `place`.
     #[inline]
     fn part_of(&self, place: u32) -> usize {
-        self.directory[(u64::from(place) << self.depth >> 32) as usize] as usize
+        let entry = self.directory.entry(place);
+        if entry < NESTED {
+            entry as usize
+        } else {
+            self.nested_part(place)
+        }
+    }
+
+    /// Same as [`HashTable::part_of`], for a part in a nested directory.
+    #[inline(never)]
+    fn nested_part(&self, place: u32) -> usize {
+        let entry = self.directory.entry(place);
+        let cluster = self.cluster.as_ref().expect("an entry is a part's number");
+        cluster.nested[(entry - NESTED) as usize].nested_entry(place) as usize
+    }
+
+    /// Returns the directory with the parts near `place`.
+    fn directory_of(&mut self, place: u32) -> &mut Directory {
+        let entry = self.directory.entry(place);
+        match &mut self.cluster {
+            Some(cluster) if entry >= NESTED => &mut cluster.nested[(entry - NESTED) as usize],
+            _ => &mut self.directory,
+        }
     }
 
     /// Returns the number of keys.
@@ -302,7 +361,7 @@ impl HashTable {
     /// Returns the index with this hash for which `is` returns true. O(1) on average.
     #[inline(always)]
     pub fn find(&self, hash: Hash, is: impl FnMut(u32) -> bool) -> Option<u32> {
-        self.parts[self.part_of(hash.place)].find(hash, is)
+        self.part(hash.place).find(hash, is)
     }
 
     /// Loads the chunk that a lookup of `hash` reads first. The result is arbitrary. Callers sum
@@ -315,7 +374,7 @@ impl HashTable {
     /// Same as [`HashTable::warm`], for a removal, which needs only the hash's place.
     #[inline]
     pub(crate) fn warm_place(&self, place: u32) -> u8 {
-        let part = &self.parts[self.part_of(place)];
+        let part = self.part(place);
         if part.len == 0 {
             0
         } else {
@@ -327,7 +386,7 @@ impl HashTable {
     /// probably.
     #[inline]
     pub(crate) fn candidate(&self, hash: Hash) -> Option<u32> {
-        let part = &self.parts[self.part_of(hash.place)];
+        let part = self.part(hash.place);
         if part.len == 0 {
             return None;
         }
@@ -349,18 +408,19 @@ impl HashTable {
     }
 
     /// Reserves room for `keys` keys if the table is empty, so that inserting these keys moves few
-    /// or none of them. O(keys).
+    /// or none of them. Does nothing in cluster mode, where few parts may get most of the keys.
+    /// O(keys).
     pub(crate) fn reserve(&mut self, keys: usize) {
-        if self.len > 0 || keys <= PART_MAX {
+        if self.len > 0 || keys <= PART_MAX || self.cluster.is_some() {
             return;
         }
         // The sizes of parts vary at random, so each part is planned for three quarters of its
         // limit.
         let parts = (keys.div_ceil(PART_MAX / 4 * 3)).next_power_of_two();
-        self.depth = parts.trailing_zeros();
-        self.directory = (0..parts as u32).collect();
-        let blocks = blocks_for(keys / parts);
-        self.parts = (0..parts).map(|_| Part::new(blocks, self.depth)).collect();
+        let depth = parts.trailing_zeros();
+        self.directory = Directory::of_parts(depth);
+        let new = || Part::new(blocks_for(keys / parts), depth, SlotBits::default());
+        self.parts = (0..parts).map(|_| new()).collect();
     }
 
     /// Removes an index. Returns false if the table does not hold it. O(1) amortised.
@@ -401,25 +461,19 @@ impl HashTable {
     /// Grows or splits a part. Returns the number of the part that now holds `place`.
     fn make_room(&mut self, number: usize, place: u32, place_of: impl Fn(u32) -> u32) -> usize {
         let part = &self.parts[number];
-        // A split does not separate keys with equal hashes. The limit keeps such keys from doubling
-        // the directory again and again.
-        let directory_max = 64 + 16 * (self.len / PART_MAX);
-        let may_split = part.bits < self.depth || self.directory.len() * 2 <= directory_max;
-        if part.len < PART_MAX || !may_split {
-            self.parts[number] = part.resized(blocks_for(part.len + 1), place_of);
+        let (len, bits) = (part.len, part.bits + 1);
+        if len < PART_MAX || !self.make_entries(number, place) {
+            self.parts[number] = self.parts[number].resized(blocks_for(len + 1), place_of);
             return number;
         }
-        if part.bits == self.depth {
-            self.directory = self.directory.iter().flat_map(|&n| [n, n]).collect();
-            self.depth += 1;
-        }
-        let bits = part.bits + 1;
+        let part = &self.parts[number];
         let is_high = |place: u32| place >> (32 - bits) & 1 == 1;
         let mut ones = 0;
         part.each(&place_of, |place, _, _| ones += usize::from(is_high(place)));
+        let slots = self.slot_bits();
         let mut halves = [
-            Part::new(blocks_for(part.len - ones + 1), bits),
-            Part::new(blocks_for(ones + 1), bits),
+            Part::new(blocks_for(len - ones + 1), bits, slots),
+            Part::new(blocks_for(ones + 1), bits, slots),
         ];
         part.each(&place_of, |place, tag, index| {
             halves[usize::from(is_high(place))].put(place, tag, index);
@@ -429,52 +483,41 @@ impl HashTable {
         self.parts[number] = low;
         self.parts.push(high);
         // The new part takes the directory entries that share its bits.
-        let shift = self.depth - bits;
-        let first = (u64::from(place) >> (32 - bits) | 1) << shift;
-        for entry in &mut self.directory[first as usize..(first + (1 << shift)) as usize] {
-            *entry = new;
-        }
+        let first = place | 1 << (32 - bits);
+        self.directory_of(place).set_all(first, bits, new);
         self.part_of(place)
     }
 
-    /// Visits the keys with a place of at least `from` whose search starts in the same chunk as a
-    /// search for `from`. Returns the place to continue at, or `None` at the end. A scan from 0 to
-    /// the end visits exactly once every key that is present all the time. O(1) on average.
-    pub fn scan(
-        &self,
-        from: u32,
-        place_of: impl Fn(u32) -> u32,
-        mut visit: impl FnMut(u32),
-    ) -> Option<u32> {
-        let part = &self.parts[self.part_of(from)];
-        let home = part.home(from);
-        let prefix = u64::from(from) >> (32 - part.bits) << (32 - part.bits);
-        let mut at = home;
-        for _ in 0..part.chunks() {
-            let chunk = part.chunk(at);
-            for i in 0..SLOTS {
-                if chunk.tags[i] != 0 {
-                    let place = place_of(chunk.indices[i]);
-                    if place >= from && part.home(place) == home {
-                        visit(chunk.indices[i]);
-                    }
-                }
-            }
-            if chunk.passed == 0 {
-                break;
-            }
-            at = part.next(at);
+    /// Makes sure that part `number`, which has `place`, has several entries in a directory, so
+    /// that it may split. Returns false if the directory would be too large.
+    fn make_entries(&mut self, number: usize, place: u32) -> bool {
+        // A split does not separate keys with equal hashes. The limits keep such keys from doubling
+        // a directory again and again.
+        let (max, nested_max) = (64 + 16 * (self.len / PART_MAX), 64 + self.len / 8);
+        let bits = self.parts[number].bits;
+        let is_nested = self.directory.entry(place) >= NESTED;
+        let directory = self.directory_of(place);
+        if bits < directory.bits() || directory.double(if is_nested { nested_max } else { max }) {
+            return true;
         }
-        // The scan continues at the smallest place whose home is the next chunk, or at the next
-        // part's first place. A part without chunks counts as one empty chunk.
-        let start = (((home as u64 + 1) << 32).div_ceil(part.chunks().max(1) as u64))
-            .div_ceil(1 << part.bits);
-        u32::try_from(prefix + start).ok()
+        match &mut self.cluster {
+            Some(cluster) if !is_nested => {
+                self.directory
+                    .set(place, NESTED + cluster.nested.len() as u32);
+                cluster.nested.push(Directory::nested(bits, number as u32));
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Returns the size of the table in bytes. O(parts).
     pub fn memory(&self) -> usize {
-        self.directory.capacity() * size_of::<u32>()
+        let nested = self.cluster.iter().flat_map(|cluster| &cluster.nested);
+        self.directory.memory()
+            + nested
+                .map(|directory| size_of::<Directory>() + directory.memory())
+                .sum::<usize>()
             + self.parts.capacity() * size_of::<Part>()
             + self
                 .parts

@@ -9,7 +9,7 @@
 //! use punctual_store::{Now, Store, StoreOptions, Turn, command, events::{Classes, Silent}};
 //! use punctual_resp::{OwnedArgs, Protocol, Reply};
 //!
-//! let store = Store::new(StoreOptions { shards: 1, databases: 16, seed: 1, nap: std::thread::sleep });
+//! let store = Store::new(StoreOptions { shards: 1, databases: 16, cluster: false, seed: 1, nap: std::thread::sleep });
 //! let mut sink = Silent;
 //! let mut turn = Turn::new(&store, Now::from_ms(1_000), &mut sink, Classes::none());
 //! let mut out = Vec::new();
@@ -55,7 +55,7 @@ pub use effects::{Effects, write_select};
 pub use error::Error;
 pub use hash_table::KeyHash;
 pub use keyspace::notify::FIELD as NOTIFY_FIELD;
-pub use keyspace::shard::{Shard, Store, StoreOptions, Writers, hash_slot};
+pub use keyspace::shard::{Shard, Store, StoreOptions, Writers};
 pub use source::Source;
 pub use time::Now;
 pub use turn::jobs::{JobCensus, JobCounts, SPANS_MS};

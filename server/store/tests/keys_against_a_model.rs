@@ -259,6 +259,7 @@ fn check(shards: usize, steps: Vec<Step>) {
         store: Store::new(StoreOptions {
             shards,
             databases: DATABASES,
+            cluster: false,
             seed: 1,
             nap: std::thread::sleep,
         }),

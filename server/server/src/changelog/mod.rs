@@ -473,6 +473,7 @@ mod tests {
             Store::new(StoreOptions {
                 shards: 4,
                 databases: 4,
+                cluster: false,
                 seed: 1,
                 nap: std::thread::sleep,
             }),

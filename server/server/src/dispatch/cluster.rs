@@ -2,8 +2,8 @@
 
 use punctual_cluster::slot;
 use punctual_resp::Args;
-use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
+use punctual_store::{Error, Turn};
 
 use super::Dispatcher;
 use crate::cluster::Cluster;
@@ -24,23 +24,25 @@ struct Slots {
 }
 
 impl Slots {
-    fn add(&mut self, entry: &Entry, args: Args) {
+    #[inline]
+    fn add(&mut self, turn: &Turn, entry: &Entry, args: Args) {
         entry.row.keys.each(args, &mut |at| {
-            let slot = slot::of_key(args.at(at));
+            let slot = turn.slot_of(args.at(at));
             self.keys += 1;
             self.differ |= *self.first.get_or_insert(slot) != slot;
         });
     }
 
-    fn of(session: &Session, entry: &Entry, args: Args) -> Self {
+    #[inline]
+    fn of(turn: &Turn, session: &Session, entry: &Entry, args: Args) -> Self {
         let mut slots = Self::default();
         match &session.multi {
             Some(transaction) if entry.row.flags.has(Flags::EXECUTES) => {
                 for (entry, args) in transaction.commands() {
-                    slots.add(entry, args);
+                    slots.add(turn, entry, args);
                 }
             }
-            _ => slots.add(entry, args),
+            _ => slots.add(turn, entry, args),
         }
         slots
     }
@@ -50,12 +52,17 @@ impl Slots {
 ///
 /// # Errors
 /// Returns the error to reply.
-pub(super) fn entry_has_slot_of(key: &[u8], entry: &Entry, args: Args) -> Result<(), Error> {
+pub(super) fn entry_has_slot_of(
+    turn: &Turn,
+    key: &[u8],
+    entry: &Entry,
+    args: Args,
+) -> Result<(), Error> {
     let mut slots = Slots {
         first: Some(slot::of_key(key)),
         ..Slots::default()
     };
-    slots.add(entry, args);
+    slots.add(turn, entry, args);
     if slots.differ {
         Err(CROSS_SLOT)
     } else {
@@ -78,7 +85,7 @@ impl Dispatcher<'_, '_> {
             let text = format!("ERR {name} is not allowed in cluster mode");
             return Some(Error::Text(text.into()));
         }
-        let slots = Slots::of(session, entry, args);
+        let slots = Slots::of(self.turn, session, entry, args);
         let slot = slots.first?;
         if cluster.stable.contains(slot) && !slots.differ {
             return None;
@@ -168,7 +175,7 @@ impl Dispatcher<'_, '_> {
         entry: &Entry,
         args: Args,
     ) -> Option<Error> {
-        let slots = Slots::of(session, entry, args);
+        let slots = Slots::of(self.turn, session, entry, args);
         let slot = slots.first?;
         let of_script = *self.script.slot.get_or_insert(slot);
         if slots.differ {

@@ -326,6 +326,7 @@ impl Dispatcher<'_, '_> {
     /// Returns the error to reply.
     pub(crate) fn timer_refusal(
         shared: &Shared,
+        turn: &Turn,
         session: &Session,
         key: &[u8],
         args: Args,
@@ -335,7 +336,7 @@ impl Dispatcher<'_, '_> {
             return Err(error);
         }
         if shared.cluster.is_some() {
-            entry_has_slot_of(key, entry, args)?;
+            entry_has_slot_of(turn, key, entry, args)?;
         }
         if session.restricted {
             let denied: Result<(), Denied> = check(&session.user, entry, args, session.db);

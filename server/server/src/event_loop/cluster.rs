@@ -305,6 +305,8 @@ impl EventLoop {
 
     /// Deletes the keys of slots that another primary has taken.
     fn delete_slots(&mut self, slots: &SlotSet) {
-        let _ = (slots, DELETED_AT_ONCE);
+        for slot in slots.iter() {
+            while self.in_turn(|_, turn| turn.delete_slot(slot, DELETED_AT_ONCE)) > 0 {}
+        }
     }
 }

@@ -2,7 +2,9 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use punctual_cluster::slot::{SLOTS, SlotSet};
 use punctual_cluster::state::{Machine, Replication};
+use punctual_store::Turn;
 
 use crate::cluster::{Cluster, Ports};
 use crate::log;
@@ -45,6 +47,41 @@ impl Shared {
             }
         }
         result
+    }
+
+    /// Makes this primary the owner of slots that have loaded keys and no owner. A slot with loaded
+    /// keys and another owner becomes one that arrives, so that the operator can move the keys.
+    pub(crate) fn claim_loaded_slots(&self, turn: &mut Turn) {
+        let Some(cluster) = &self.cluster else {
+            return;
+        };
+        let with_keys: Vec<u16> = (0..SLOTS)
+            .filter(|slot| turn.count_keys_in_slot(*slot) > 0)
+            .collect();
+        self.in_cluster(cluster, |machine, now_ms| {
+            let own = machine.nodes().own();
+            if own.primary.is_some() {
+                return;
+            }
+            let lost = |slot: &u16| !own.slots.contains(*slot);
+            let lost: Vec<u16> = with_keys.into_iter().filter(lost).collect();
+            for slot in lost {
+                let owner = machine.nodes().owner(slot).map(|node| node.id);
+                let (done, what) = match owner {
+                    None => (
+                        machine.add_slots(&SlotSet::from_iter([slot]), now_ms),
+                        "which has no owner: this node owns it now",
+                    ),
+                    Some(owner) => (
+                        machine.import_slot(slot, owner),
+                        "which another node owns: it is importing now",
+                    ),
+                };
+                if done.is_ok() {
+                    log::warning!(self.logger, "There are keys of slot {slot}, {what}.");
+                }
+            }
+        });
     }
 
     /// Passes changed directives and ports to the state machine.

@@ -3,7 +3,8 @@
 //! A cursor is a shard's number followed by 32 bits of hash. SCAN has returned all keys of the
 //! shards with lower numbers, and the keys of this shard with lower hashes. This stays true if
 //! keys are added or removed, or tables are resized, between the calls. A scan locks one shard at a
-//! time.
+//! time. In cluster mode, the order of a shard's keys depends on the size of its table, so the
+//! cursor also has the *depth* of the table there (`hash_table/scan.rs`).
 
 use punctual_resp::decimal::parse_u64;
 use punctual_resp::{Args, Reply};
@@ -12,6 +13,7 @@ use crate::arguments::{int, is};
 use crate::error::{Error, c_string};
 use crate::glob;
 use crate::keyspace::records::Record;
+use crate::keyspace::shard::SHARDS_MAX;
 use crate::spec::{Flags, Group};
 use crate::turn::{Command, Cx};
 
@@ -40,6 +42,10 @@ pub static COMMANDS: &[Command] = &[Command::new(
 /// Default of COUNT.
 const COUNT_DEFAULT: i64 = 10;
 
+/// Number of bits of a shard's number in a cursor.
+const SHARD_BITS: u32 = 14;
+const _: () = assert!(SHARDS_MAX == 1 << SHARD_BITS);
+
 /// Cursor of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cursor(pub(crate) u64);
@@ -67,13 +73,15 @@ impl Cursor {
         }))
     }
 
-    /// Returns the shard's number, and the hash at which the scan of the shard continues.
-    const fn parts(self) -> (u64, u32) {
-        (self.0 >> 32, self.0 as u32)
+    /// Returns the shard's number, the hash at which the scan of the shard continues, and the depth
+    /// of the table.
+    const fn parts(self) -> (usize, u32, u32) {
+        let shard = (self.0 >> 32) as usize & ((1 << SHARD_BITS) - 1);
+        (shard, self.0 as u32, (self.0 >> (32 + SHARD_BITS)) as u32)
     }
 
-    const fn at(shard: usize, place: u32) -> Self {
-        Self((shard as u64) << 32 | place as u64)
+    const fn at(shard: usize, place: u32, depth: u32) -> Self {
+        Self((depth as u64) << (32 + SHARD_BITS) | (shard as u64) << 32 | place as u64)
     }
 }
 
@@ -151,11 +159,12 @@ fn scan(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let mut ids = Vec::new();
 
     // A cursor whose shard does not exist ends the scan.
-    let (shard, place) = cursor.parts();
-    let mut at = usize::try_from(shard)
-        .ok()
-        .filter(|&n| n < shards)
-        .map(|n| (n, place));
+    let (shard, place, depth) = cursor.parts();
+    let mut at = None;
+    if shard < shards {
+        cx.turn.lock_one(shard);
+        at = Some((shard, cx.turn.shard_db(shard, db).resume_scan(place, depth)));
+    }
     let mut visited = 0;
     let mut steps = filter.count.saturating_mul(10);
     while let Some((number, place)) = at
@@ -190,7 +199,14 @@ fn scan(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
         };
     }
 
-    let next = at.map_or(Cursor(0), |(number, place)| Cursor::at(number, place));
+    let next = at.map_or(Cursor(0), |(number, place)| {
+        let depth = match place {
+            // The shard may not be held.
+            0 => 0,
+            _ => cx.turn.shard_db(number, db).scan_depth(place),
+        };
+        Cursor::at(number, place, depth)
+    });
     reply.array(2);
     reply.bulk(itoa::Buffer::new().format(next.0).as_bytes());
     reply.array(written);

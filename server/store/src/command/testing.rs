@@ -124,10 +124,20 @@ impl Fixture {
 
     /// Returns a fixture whose store has this seed; see [`Fixture::sharded`].
     pub(crate) fn seeded(shards: usize, seed: u64) -> Self {
+        Self::with_store(shards, seed, false)
+    }
+
+    /// Returns a fixture in cluster mode; see [`Fixture::sharded`].
+    pub(crate) fn clustered(shards: usize) -> Self {
+        Self::with_store(shards, 1, true)
+    }
+
+    fn with_store(shards: usize, seed: u64, cluster: bool) -> Self {
         Self {
             store: Store::new(StoreOptions {
                 shards,
                 databases: 16,
+                cluster,
                 seed,
                 nap: std::thread::sleep,
             }),

@@ -155,3 +155,5 @@ proptest! {
         }
     }
 }
+
+mod slots;

@@ -14,6 +14,7 @@ mod evict;
 mod hashes;
 mod local_keys;
 mod memory;
+mod slots;
 mod timelines;
 mod timers;
 
@@ -21,15 +22,16 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::ops::Range;
 
-use ahash::RandomState;
 use punctual::queue::wheel::{RawWheel, Step};
 
 use self::local_keys::LocalKeys;
 pub use self::memory::DbMemory;
+use self::slots::SlotCounts;
 use self::timelines::Parts;
 use self::timers::ByDeadline;
 use crate::hash_table::{Hash, HashTable, WARM_MAX};
 use crate::keyspace::key::Key;
+use crate::keyspace::name_hash::NameHasher;
 use crate::keyspace::records::{Id, Record, Records};
 use crate::keyspace::value_timers::{Armed, OF_VALUE, ValueTimers};
 use crate::keyspace::walk::{Format, Walk, WalkStep};
@@ -52,7 +54,8 @@ pub struct Db {
     queues: BTreeSet<Id>,
     /// On a replica, the keys that fall due without the primary; `None` on a primary.
     local_keys: Option<Box<LocalKeys>>,
-    hasher: RandomState,
+    names: NameHasher,
+    slot_counts: SlotCounts,
     /// The last stamp; stamps are never 0.
     stamp: u32,
     with_deadline: usize,
@@ -76,9 +79,9 @@ pub enum Expiry {
 
 impl Db {
     /// Creates an empty database.
-    pub fn new(hasher: RandomState) -> Self {
+    pub(crate) fn new(names: NameHasher) -> Self {
         Self {
-            index: HashTable::default(),
+            index: HashTable::new(names.slots()),
             records: Records::default(),
             wheel: RawWheel::new(),
             values: ValueTimers::default(),
@@ -86,7 +89,8 @@ impl Db {
             timers: ByDeadline::default(),
             queues: BTreeSet::new(),
             local_keys: None,
-            hasher,
+            names,
+            slot_counts: SlotCounts::default(),
             stamp: 0,
             with_deadline: 0,
             walk: None,
@@ -97,7 +101,7 @@ impl Db {
     /// if the old one did. Returns the old one.
     #[must_use]
     pub fn take(&mut self) -> Self {
-        let mut empty = Self::new(self.hasher.clone());
+        let mut empty = Self::new(self.names.clone());
         empty.set_following(self.is_following());
         std::mem::replace(self, empty)
     }
@@ -136,7 +140,7 @@ impl Db {
     /// the name).
     #[inline]
     pub fn hash(&self, key: &[u8]) -> Hash {
-        Hash::new(self.hasher.hash_one(key))
+        self.names.hash(key)
     }
 
     /// Loads the cache lines that look-ups of these hashes will need, each in its database. The
@@ -329,8 +333,7 @@ impl Db {
         if let Some(walk) = &mut self.walk {
             walk.added(id);
         }
-        let records = &self.records;
-        self.index.insert(hash, id, |i| place(records, i));
+        self.link(hash, id);
         self.arm_value(id);
         id
     }
@@ -378,8 +381,7 @@ impl Db {
     fn unlink(&mut self, id: Id) -> Record {
         self.before_change(id);
         let hash = self.get(id).hash;
-        let records = &self.records;
-        self.index.remove(hash, id, |i| place(records, i));
+        self.cut(hash, id);
         let record = self.records.remove(id).expect("looked at just now");
         self.unlist(&record.value, record.deadline, id);
         self.disarm_value(&record.value);
@@ -553,6 +555,16 @@ impl Db {
     pub fn scan(&self, from: u32, visit: impl FnMut(Id)) -> Option<u32> {
         let records = &self.records;
         self.index.scan(from, |i| place(records, i), visit)
+    }
+
+    /// See [`HashTable::depth_at`].
+    pub(crate) fn scan_depth(&self, place: u32) -> u32 {
+        self.index.depth_at(place)
+    }
+
+    /// See [`HashTable::resume`].
+    pub(crate) fn resume_scan(&self, place: u32, depth: u32) -> u32 {
+        self.index.resume(place, depth)
     }
 
     /// Returns a random key, due or not.

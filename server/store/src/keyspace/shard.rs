@@ -1,9 +1,8 @@
 //! The keyspace, split by the hash of the key names into shards, each behind a lock.
 //!
-//! The shard's number comes from bits of the hash that the hash tables do not use. Redis's hash
-//! slots ([`hash_slot`]) appear in replies only and have no relation to shards. An event loop owns
-//! some of the shards: it expires their keys. Any loop may run commands on any shard, under its
-//! lock.
+//! The shard's number comes from bits of the hash that the hash tables do not use; in cluster mode
+//! it comes from the key's slot, so a slot is in one shard. An event loop owns some of the shards:
+//! it expires their keys. Any loop may run commands on any shard, under its lock.
 //!
 //! Ground rules: a [`Turn`](crate::Turn) and the walk of a snapshot lock shards. (The end of a
 //! snapshot and the start of a replica lock single shards too.) A thread that needs several locks
@@ -17,14 +16,14 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
 use std::time::Duration;
 
 use ahash::RandomState;
-use crc::{CRC_16_XMODEM, Crc, Table};
 use parking_lot::{Mutex, RwLock};
 use rand::rngs::{SmallRng, StdRng};
 use rand::{RngExt as _, SeedableRng as _};
 
-use crate::hash_table::Hash;
+use crate::hash_table::{Hash, SlotBits};
 use crate::keyspace::candidates::Candidates;
 use crate::keyspace::db::Db;
+use crate::keyspace::name_hash::NameHasher;
 use crate::keyspace::notify::Notify;
 use crate::keyspace::tracked::{Tracked, Tracking};
 use crate::keyspace::waiters::Waiters;
@@ -36,36 +35,10 @@ use crate::random::Draws;
 use crate::ttl_rules::{TtlRules, TtlSetting};
 use crate::value::keyed;
 
-/// Number of hash slots of Redis Cluster.
-const SLOTS: usize = 16_384;
 /// Maximum number of shards.
-const SHARDS_MAX: usize = 16_384;
+pub(crate) const SHARDS_MAX: usize = 16_384;
 /// The wake-up of a shard without deadlines.
 pub(crate) const NO_WAKEUP: u64 = u64::MAX;
-
-static CRC16: Crc<u16, Table<1>> = Crc::<u16, Table<1>>::new(&CRC_16_XMODEM);
-
-/// Returns Redis's hash slot of a key: CRC16 of the part in braces if there is one, else of the
-/// whole key.
-///
-/// ```
-/// use punctual_store::hash_slot;
-/// assert_eq!(hash_slot(b"foo"), 12182);
-/// assert_eq!(hash_slot(b"{foo}.bar"), hash_slot(b"foo"));
-/// assert_eq!(hash_slot(b"{}foo"), hash_slot(b"{}foo"));
-/// ```
-pub fn hash_slot(key: &[u8]) -> usize {
-    let tag = key
-        .iter()
-        .position(|&b| b == b'{')
-        .and_then(|open| {
-            let rest = &key[open + 1..];
-            let close = rest.iter().position(|&b| b == b'}')?;
-            (close > 0).then(|| &rest[..close])
-        })
-        .unwrap_or(key);
-    usize::from(CRC16.checksum(tag)) % SLOTS
-}
 
 /// One shard: its part of every database.
 pub struct Shard {
@@ -226,7 +199,7 @@ impl Drop for Walked<'_> {
 ///
 /// ```
 /// use punctual_store::{Store, StoreOptions};
-/// let store = Store::new(StoreOptions { shards: 4, databases: 16, seed: 1, nap: std::thread::sleep });
+/// let store = Store::new(StoreOptions { shards: 4, databases: 16, cluster: false, seed: 1, nap: std::thread::sleep });
 /// assert_eq!(store.shards(), 4);
 /// ```
 pub struct Store {
@@ -272,7 +245,9 @@ pub struct Store {
     pub(crate) ttl: TtlSetting,
     /// Parts of flushed databases that a snapshot has not completely written.
     pub(crate) flushed_walks: Mutex<Vec<Db>>,
-    /// Hash keys of all databases.
+    /// Hashes the names of keys in all databases.
+    pub(crate) names: NameHasher,
+    /// Hash keys of tables within commands.
     pub(crate) hasher: RandomState,
     /// Source of the random numbers of commands.
     pub(crate) draws: Draws,
@@ -305,6 +280,9 @@ pub struct StoreOptions {
     pub shards: usize,
     /// Number of databases, at least 1.
     pub databases: usize,
+    /// Cluster mode: keys are ordered by their slot, so that the keys of a slot can be counted and
+    /// listed.
+    pub cluster: bool,
     /// Seed of the store's random numbers and of the hash keys of its tables. If clients choose the
     /// names of keys, the seed must be secret and different for each server; otherwise a client
     /// could choose names whose hashes collide.
@@ -320,6 +298,7 @@ impl fmt::Debug for StoreOptions {
         f.debug_struct("StoreOptions")
             .field("shards", &self.shards)
             .field("databases", &self.databases)
+            .field("cluster", &self.cluster)
             .finish_non_exhaustive()
     }
 }
@@ -341,6 +320,7 @@ impl Store {
         let options = StoreOptions {
             shards: self.shards(),
             databases: self.databases,
+            cluster: self.names.slots().any(),
             seed: self.draws.seed(),
             nap: self.nap,
         };
@@ -354,15 +334,20 @@ impl Store {
     fn with_hasher(options: StoreOptions, hasher: RandomState, mut random: StdRng) -> Self {
         let databases = options.databases.max(1);
         let shards = 0..options.shards.clamp(1, SHARDS_MAX);
+        let slots = match options.cluster {
+            true => SlotBits::for_shards(shards.len()),
+            false => SlotBits::default(),
+        };
+        let names = NameHasher::new(hasher.clone(), slots);
         let locked = shards
             .clone()
             .map(|_| {
                 Locked::new(
                     Shard {
-                        dbs: (0..databases).map(|_| Db::new(hasher.clone())).collect(),
+                        dbs: (0..databases).map(|_| Db::new(names.clone())).collect(),
                         watched: Watched::new(hasher.clone()),
                         waiters: Waiters::new(hasher.clone()),
-                        tracked: Tracked::default(),
+                        tracked: Tracked::new(slots),
                         wakeups: vec![NO_WAKEUP; databases],
                         earliest: NO_WAKEUP,
                         candidates: Candidates::new(SmallRng::from_rng(&mut random)),
@@ -394,6 +379,7 @@ impl Store {
             notify: Notify::default(),
             ttl: TtlSetting::default(),
             flushed_walks: Mutex::default(),
+            names,
             hasher,
             draws: Draws::new(random.random()),
             nap: options.nap,
@@ -419,7 +405,7 @@ impl Store {
     /// Returns the hash of a key's name, which is the same in all databases. O(length).
     #[inline]
     pub(crate) fn hash(&self, key: &[u8]) -> Hash {
-        Hash::new(self.hasher.hash_one(key))
+        self.names.hash(key)
     }
 
     /// Returns the shard that holds `key`. O(length), O(1) with one shard.

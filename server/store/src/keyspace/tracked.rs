@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rand::rngs::SmallRng;
 use smallvec::SmallVec;
 
-use crate::hash_table::{Hash, HashTable, WARM_MAX};
+use crate::hash_table::{Hash, HashTable, SlotBits, WARM_MAX};
 use crate::pages::Pages;
 use crate::random::below;
 
@@ -114,7 +114,6 @@ struct Entry {
 }
 
 /// The table of one shard.
-#[derive(Default)]
 pub(crate) struct Tracked {
     index: HashTable,
     entries: Pages<Entry>,
@@ -130,6 +129,15 @@ pub(crate) struct Added {
 }
 
 impl Tracked {
+    /// Creates an empty table for hashes with these bits of the slot.
+    pub(crate) fn new(slots: SlotBits) -> Self {
+        Self {
+            index: HashTable::new(slots),
+            entries: Pages::default(),
+            items: 0,
+        }
+    }
+
     /// Returns whether the table has any key.
     #[inline]
     pub(crate) fn any(&self) -> bool {
@@ -232,7 +240,7 @@ mod tests {
     proptest! {
         #[test]
         fn it_agrees_with_a_map_of_sets(steps in prop::collection::vec((0..3u8, any::<u8>(), 0..300u32), 0..400)) {
-            let mut tracked = Tracked::default();
+            let mut tracked = Tracked::new(SlotBits::default());
             let mut random = SmallRng::seed_from_u64(1);
             let mut model: BTreeMap<u8, BTreeSet<u32>> = BTreeMap::new();
             for (what, key, reader) in steps {

@@ -279,6 +279,7 @@ mod tests {
         let store = Store::new(StoreOptions {
             shards,
             databases: 3,
+            cluster: false,
             seed: 1,
             nap: std::thread::sleep,
         });
@@ -353,6 +354,7 @@ mod tests {
         let store = Store::new(StoreOptions {
             shards: 1,
             databases: 3,
+            cluster: false,
             seed: 1,
             nap: std::thread::sleep,
         });
@@ -379,6 +381,7 @@ mod tests {
             let store = Store::new(StoreOptions {
                 shards,
                 databases: 1,
+                cluster: false,
                 seed: 1,
                 nap: std::thread::sleep,
             });

@@ -389,6 +389,7 @@ mod tests {
         let store = Store::new(StoreOptions {
             shards: 4,
             databases: 1,
+            cluster: false,
             seed: 1,
             nap: std::thread::sleep,
         });
@@ -429,6 +430,7 @@ mod tests {
         let store = Store::new(StoreOptions {
             shards: 16,
             databases: 1,
+            cluster: false,
             seed: 1,
             nap: std::thread::sleep,
         });

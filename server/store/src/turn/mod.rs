@@ -19,6 +19,7 @@ mod locks;
 mod notify;
 pub(crate) mod parts;
 pub(crate) mod restore;
+mod slots;
 pub(crate) mod source;
 pub(crate) mod stats;
 mod streams;
@@ -583,6 +584,7 @@ mod tests {
         let store = Store::new(StoreOptions {
             shards: 4,
             databases: 2,
+            cluster: false,
             seed: 1,
             nap: std::thread::sleep,
         });

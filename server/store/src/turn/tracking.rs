@@ -12,7 +12,7 @@ use punctual_resp::Args;
 
 use super::Turn;
 use crate::keyspace::shard::Store;
-use crate::keyspace::tracked::Tracking;
+use crate::keyspace::tracked::{Tracked, Tracking};
 use crate::source::Source;
 use crate::spec::Keys;
 
@@ -131,9 +131,10 @@ impl Turn<'_> {
     pub(super) fn invalidate_all(&mut self) {
         let (mut keys, mut items) = (0, 0);
         let mut old = Vec::new();
+        let slots = self.store.names.slots();
         for (_, shard) in self.held_shards() {
             if shard.tracked.any() {
-                old.push(std::mem::take(&mut shard.tracked));
+                old.push(std::mem::replace(&mut shard.tracked, Tracked::new(slots)));
             }
         }
         for tracked in &old {

@@ -32,6 +32,7 @@ impl Both {
             store: Store::new(StoreOptions {
                 shards: 3,
                 databases: 1,
+                cluster: false,
                 seed: 1,
                 nap: std::thread::sleep,
             }),

@@ -81,6 +81,7 @@ pub fn run(input: &[u8]) {
         Store::new(StoreOptions {
             shards,
             databases: DATABASES,
+            cluster: false,
             seed: 1,
             nap: std::thread::sleep,
         })

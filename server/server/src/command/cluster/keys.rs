@@ -22,7 +22,7 @@ pub(super) fn count(call: &mut Call, args: Args, reply: &mut Reply) -> Result<()
     node(call.shared)?;
     let slot = parse_i64(args.at(2)).ok_or(Error::NotInteger)?;
     let slot = in_range(slot).ok_or(Error::fixed("ERR Invalid slot"))?;
-    reply.int(count_keys(call.turn, slot) as i64);
+    reply.int(call.turn.count_keys_in_slot(slot) as i64);
     Ok(())
 }
 
@@ -34,7 +34,8 @@ pub(super) fn get(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), 
         return Err(Error::fixed("ERR Invalid slot or number of keys"));
     };
     let mut keys: Vec<Box<[u8]>> = Vec::new();
-    each_key(call.turn, slot, most, |key| keys.push(key.into()));
+    call.turn
+        .keys_in_slot(slot, most, |key| keys.push(key.into()));
     reply.array(keys.len());
     keys.iter().for_each(|key| reply.bulk(key));
     Ok(())
@@ -156,37 +157,9 @@ pub(super) fn remove_all_keys(call: &mut Call) -> Result<(), Error> {
         .run(command, 0, false, words.as_args(), &mut reply)
 }
 
-/// Returns the number of keys in a slot.
-pub(super) fn count_keys(turn: &mut Turn, slot: u16) -> usize {
-    each_key(turn, slot, usize::MAX, |_| {})
-}
-
 /// Returns the number of keys in each slot.
 fn count_all_keys(turn: &mut Turn) -> Vec<usize> {
-    let mut counts = vec![0; SLOTS.into()];
-    all_keys(turn, |key| counts[usize::from(of_key(key))] += 1);
-    counts
-}
-
-/// Visits at most `most` keys of a slot. Returns their number.
-fn each_key(turn: &mut Turn, slot: u16, most: usize, mut visit: impl FnMut(&[u8])) -> usize {
-    let mut found = 0;
-    all_keys(turn, |key| {
-        if found < most && of_key(key) == slot {
-            found += 1;
-            visit(key);
-        }
-    });
-    found
-}
-
-/// Visits all keys of database 0.
-fn all_keys(turn: &mut Turn, mut visit: impl FnMut(&[u8])) {
-    for number in 0..turn.store.shards() {
-        turn.lock_one(number);
-        for (_, part) in turn.held_dbs(0).filter(|(held, _)| *held == number) {
-            part.iter()
-                .for_each(|(_, record)| visit(record.key.as_bytes()));
-        }
-    }
+    (0..SLOTS)
+        .map(|slot| turn.count_keys_in_slot(slot))
+        .collect()
 }

@@ -8,7 +8,7 @@ use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 
-use super::keys::{count_keys, has_keys};
+use super::keys::has_keys;
 use super::{find, node, refused};
 use crate::node::call::Call;
 
@@ -192,7 +192,7 @@ pub(super) fn set(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), 
     let action = Action::of(args)?;
     // The slot's shard stays locked until it has its owner, so that no key is added meanwhile.
     let keys = match action {
-        Action::Assign => count_keys(call.turn, slot),
+        Action::Assign => call.turn.count_keys_in_slot(slot),
         _ => 0,
     };
     call.shared.in_cluster(cluster, |machine, now_ms| {

@@ -312,6 +312,7 @@ fn locks_that_are_only_tried_include_the_target_streams() {
     let store = Store::new(StoreOptions {
         shards: 8,
         databases: 1,
+        cluster: false,
         seed: 1,
         nap: std::thread::sleep,
     });
@@ -343,6 +344,7 @@ fn the_log_has_a_change_and_its_entry_in_one_frame() {
     let store = Store::new(StoreOptions {
         shards: 2,
         databases: 1,
+        cluster: false,
         seed: 1,
         nap: std::thread::sleep,
     });
@@ -389,6 +391,7 @@ fn a_scan_appends_expiries_before_it_locks_the_next_shard() {
     let store = Store::new(StoreOptions {
         shards: 8,
         databases: 1,
+        cluster: false,
         seed: 1,
         nap: std::thread::sleep,
     });
@@ -426,6 +429,7 @@ fn threads_append_every_event() {
     let store = Store::new(StoreOptions {
         shards: 8,
         databases: 1,
+        cluster: false,
         seed: 1,
         nap: std::thread::sleep,
     });

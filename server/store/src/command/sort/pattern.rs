@@ -1,6 +1,8 @@
 //! BY and GET patterns of SORT: the name of a key, or of a key and a hash field, with an asterisk
 //! for the element.
 
+use punctual_cluster::slot;
+
 use crate::turn::Cx;
 use crate::value::Value;
 use crate::value::text::Text;
@@ -42,6 +44,18 @@ impl<'a> Pattern<'a> {
                 after,
                 field: None,
             },
+        }
+    }
+
+    /// Returns whether all keys that the pattern may name have this slot: the slot of a hash tag
+    /// before the asterisk.
+    pub(super) fn has_slot(&self, slot: u16) -> bool {
+        match self {
+            Self::Element | Self::Nowhere => true,
+            Self::Key { before, .. } => {
+                let tag = slot::hash_tag(before);
+                tag.len() < before.len() && slot::of_key(tag) == slot
+            }
         }
     }
 

@@ -87,12 +87,10 @@ impl Db {
     pub(crate) fn rename(&mut self, id: Id, key: &[u8]) {
         let hash = self.hash(key);
         let old = self.get(id).hash;
-        let records = &self.records;
-        self.index.remove(old, id, |i| super::place(records, i));
+        self.cut(old, id);
         let record = self.get_mut(id);
         record.key = crate::keyspace::key::Key::new(key, record.key.uses());
         record.hash = hash.place;
-        let records = &self.records;
-        self.index.insert(hash, id, |i| super::place(records, i));
+        self.link(hash, id);
     }
 }

@@ -18,7 +18,7 @@ const QUEUE_ENTRY_BYTES: usize = 8;
 pub struct DbMemory {
     /// Pages of records, in bytes.
     pub records: usize,
-    /// Hash table, in bytes.
+    /// Hash table, and in cluster mode numbers of keys by slot, in bytes.
     pub index: usize,
     /// Wheel, timers of values, and the sets of timers and queues, in bytes.
     pub wheel: usize,
@@ -31,7 +31,7 @@ impl Db {
     pub fn memory(&self) -> DbMemory {
         DbMemory {
             records: self.records.memory(),
-            index: self.index.memory(),
+            index: self.index.memory() + self.slot_counts.memory(),
             wheel: self.wheel.memory()
                 + self.values.memory()
                 + self.timers.len() * TIMER_ENTRY_BYTES
