@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# redis-rb's cluster mode: pipelines of one tag, transactions, blocking, scans, a slot that moves, a primary that is killed.
+# redis-rb's cluster mode: pipelines of one tag, transactions, blocking, scans, a slot that moves, a
+# primary that is killed.
 # Packages: ruby-redis
 require "redis"
 require_relative "verdict"
@@ -9,8 +10,8 @@ def connect
   Redis.new(cluster: [ENV.fetch("REDIS_URL")])
 end
 
-# Writes keys to the slot of a tag and to other slots, each until it is acknowledged, during the block and until a hundred more
-# are acknowledged. Returns the names.
+# Writes keys to the slot of a tag and to other slots, each until it is acknowledged, during the
+# block and until a hundred more are acknowledged. Returns the names.
 def write(tag)
   acknowledged = []
   stopped = false

@@ -9,13 +9,13 @@ use punctual_harness::{Launch, Peer, Process, free_port};
 use crate::migrating::{Part, commands};
 use crate::wire::{Wire, eventually};
 
-fn start(program: Launch) -> Process {
+fn start(program: Launch) -> Option<Process> {
     let bus = free_port().to_string();
     let options = ["--cluster-enabled", "yes", "--cluster-port", &bus];
     let program = program.options(options);
     let delays = ["--cluster-node-timeout", "5000"];
     let program = program.options(delays.into_iter().chain(["--repl-diskless-sync-delay", "0"]));
-    program.start().unwrap()
+    program.start_if_installed()
 }
 
 fn script(text: &str) {
@@ -73,7 +73,24 @@ fn write(mut client: Client, ended: &AtomicBool, written: &AtomicU64) -> u64 {
 
 #[test]
 fn the_page_moves_each_node_of_a_cluster() {
-    let real: Vec<_> = (0..3).map(|_| start(Peer::Redis7.launch())).collect();
+    the_page_moves_a_cluster_of(Peer::Redis7);
+}
+
+#[test]
+fn the_page_moves_each_node_of_a_cluster_of_redis_8() {
+    the_page_moves_a_cluster_of(Peer::Redis8);
+}
+
+#[test]
+fn the_page_moves_each_node_of_a_cluster_of_valkey() {
+    the_page_moves_a_cluster_of(Peer::Valkey9);
+}
+
+fn the_page_moves_a_cluster_of(peer: Peer) {
+    let real: Option<Vec<_>> = (0..3).map(|_| start(peer.launch())).collect();
+    let Some(real) = real else {
+        return;
+    };
     let addresses: Vec<_> = real
         .iter()
         .map(|node| format!("127.0.0.1:{}", node.port))
@@ -84,7 +101,7 @@ fn the_page_moves_each_node_of_a_cluster() {
     eventually(|| first.text("CLUSTER INFO").contains("cluster_state:ok"));
     let program = env!("CARGO_BIN_EXE_punctual");
     let ours: Vec<_> = (0..3)
-        .map(|_| start(Launch::of(program).options(["--threads", "2"])))
+        .map(|_| start(Launch::of(program).options(["--threads", "2"])).expect("built"))
         .collect();
     let (ended, written) = (AtomicBool::new(false), AtomicU64::new(0));
     let count = std::thread::scope(|scope| {
