@@ -3,24 +3,26 @@
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
 
-use punctual_harness::{Launch, Peer, Process, free_port};
+use punctual_harness::{Launch, PATIENCE, Peer, Process, free_port};
 
 use crate::migrating::{Part, commands};
 use crate::wire::{Wire, eventually};
 
 fn start(program: Launch) -> Option<Process> {
-    let bus = free_port().to_string();
-    let options = ["--cluster-enabled", "yes", "--cluster-port", &bus];
-    let program = program.options(options);
-    let delays = ["--cluster-node-timeout", "5000"];
-    let program = program.options(delays.into_iter().chain(["--repl-diskless-sync-delay", "0"]));
+    let bus = free_port();
+    let options = format!(
+        "--cluster-enabled yes --cluster-port {bus} --cluster-node-timeout 5000 \
+         --repl-diskless-sync-delay 0"
+    );
+    let program = program.options(options.split(' '));
     program.start_if_installed()
 }
 
 fn script(text: &str) {
     let output = Command::new("timeout")
-        .args(["60", "bash", "-c", text])
+        .args(["60", "bash", "-xc", text])
         .output()
         .unwrap();
     let (out, errors) = (&output.stdout, &output.stderr);
@@ -45,9 +47,13 @@ impl Client {
 
     /// Returns the reply of the node that serves the command's key.
     fn ask(&mut self, line: &str) -> String {
+        let end = Instant::now() + PATIENCE;
         loop {
             let reply = self.nodes[self.last].text(line);
             let Some(moved) = reply.strip_prefix("MOVED ") else {
+                if reply.starts_with("CLUSTERDOWN") && Instant::now() < end {
+                    continue;
+                }
                 return reply;
             };
             let (_, port) = moved.rsplit_once(':').unwrap();
@@ -61,11 +67,15 @@ impl Client {
     }
 }
 
-/// Writes keys until `ended`, and returns how many were acknowledged.
+/// Number of keys, which are in all slots.
+const KEYS: u64 = 1_000;
+
+/// Writes increasing numbers to the keys until `ended`, and returns how many were acknowledged.
 fn write(mut client: Client, ended: &AtomicBool, written: &AtomicU64) -> u64 {
     while !ended.load(Ordering::Relaxed) {
         let number = written.load(Ordering::Relaxed);
-        assert_eq!(client.ask(&format!("SET key:{number} {number}")), "OK");
+        let key = number % KEYS;
+        assert_eq!(client.ask(&format!("SET key:{key} {number}")), "OK");
         written.fetch_add(1, Ordering::Relaxed);
     }
     written.load(Ordering::Relaxed)
@@ -110,20 +120,24 @@ fn the_page_moves_a_cluster_of(peer: Peer) {
         let moved = std::panic::catch_unwind(|| {
             for (old, new) in real.iter().zip(&ours) {
                 let before = written.load(Ordering::Relaxed);
-                eventually(|| written.load(Ordering::Relaxed) > before + 100);
+                eventually(|| written.load(Ordering::Relaxed) > before + KEYS);
                 script(&commands(Part::Cluster, old.port, new.port));
             }
             let before = written.load(Ordering::Relaxed);
-            eventually(|| written.load(Ordering::Relaxed) > before + 100);
+            eventually(|| written.load(Ordering::Relaxed) > before + KEYS);
         });
         ended.store(true, Ordering::Relaxed);
+        for node in real.iter().chain(&ours).filter(|_| moved.is_err()) {
+            eprintln!("{}: {}", node.port, node.last_lines());
+        }
         moved.unwrap();
         writer.join().unwrap()
     });
     let mut client = Client::of(ours[0].port);
-    for number in 0..count {
-        let key = format!("GET key:{number}");
-        assert_eq!(client.ask(&key), number.to_string());
+    assert!(count > KEYS);
+    for number in count - KEYS..count {
+        let key = number % KEYS;
+        assert_eq!(client.ask(&format!("GET key:{key}")), number.to_string());
     }
     for node in &ours {
         let nodes = node.wire().text("CLUSTER NODES");
