@@ -146,7 +146,8 @@ impl Routes {
             }
         }
         let replicates = self.primary == Some(owner);
-        let reads = request.read_only && (request.channels || !request.writes);
+        // As in Redis, a replica serves channels without READONLY.
+        let reads = request.channels || request.read_only && !request.writes;
         if owner == self.own || replicates && reads {
             return Ok(());
         }

@@ -67,14 +67,6 @@ impl Node {
         self.process.port
     }
 
-    /// Starts a handshake with another node.
-    #[track_caller]
-    fn meet(&mut self, other: &Self) {
-        let (port, bus_port) = (other.port(), other.bus_port);
-        self.wire
-            .run(&format!("CLUSTER MEET 127.0.0.1 {port} {bus_port}"));
-    }
-
     /// Waits until CLUSTER INFO contains a text.
     #[track_caller]
     fn wait_for(&mut self, text: &str) {

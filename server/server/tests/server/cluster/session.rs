@@ -9,6 +9,7 @@ const SESSION: &str = include_str!("session.txt");
 const NONE: &str = "ffffffffffffffffffffffffffffffffffffffff";
 
 const R7: &[Peer] = &[Peer::Redis7];
+const R8: &[Peer] = &[Peer::Redis8];
 const V9: &[Peer] = &[Peer::Valkey9];
 const R7_V9: &[Peer] = &[Peer::Redis7, Peer::Valkey9];
 const R8_V9: &[Peer] = &[Peer::Redis8, Peer::Valkey9];
@@ -19,7 +20,11 @@ const ALL: &[Peer] = &Peer::ALL;
 const DIFFERENCES: &[(&str, &[Peer], &str)] = &[
     ("CLUSTER MYSHARDID", R7, "since Redis 7.2"),
     ("CLUSTER SLOT-STATS*", R7, "since Redis 8.2"),
-    ("CLUSTER HELP", ALL, "the list of Redis 8.2, with the last line of Redis 7"),
+    (
+        "CLUSTER HELP",
+        ALL,
+        "the list of Redis 8.2, with the last line of Redis 7",
+    ),
     ("CLUSTER MEET 127.0.0.1 x", R7, "text of Redis 8"),
     ("CLUSTER MEET 127.0.0.1 1 x", R7, "text of Redis 8"),
     ("CLUSTER MEET 127.0.0.1 0", V9, "texts of Redis"),
@@ -28,20 +33,54 @@ const DIFFERENCES: &[(&str, &[Peer], &str)] = &[
     ("CLUSTER MEET 127.0.0.1 7000 70000", V9, "texts of Redis"),
     ("CLUSTER REPLICATE NO ONE", V9, "only Valkey knows it"),
     ("CLUSTER FAILOVER FORCE x", V9, "text of Redis"),
-    ("CLUSTER SETSLOT 1 STABLE x", V9, "Valkey has a timeout here"),
-    ("CLUSTER SETSLOT 15495 MIGRATING <me>", V9, "Valkey refuses it"),
-    ("CLUSTER SETSLOT 15495 IMPORTING <me>", V9, "Valkey refuses it"),
+    (
+        "CLUSTER SETSLOT 1 STABLE x",
+        V9,
+        "Valkey has a timeout here",
+    ),
+    (
+        "CLUSTER SETSLOT 15495 MIGRATING <me>",
+        V9,
+        "Valkey refuses it",
+    ),
+    (
+        "CLUSTER SETSLOT 15495 IMPORTING <me>",
+        V9,
+        "Valkey refuses it",
+    ),
     ("CLUSTER NODES", V9, "the slot that Valkey did not move"),
     ("MGET a {a}none", V9, "the slot that Valkey did not move"),
     ("EXISTS a {a}none", V9, "the slot that Valkey did not move"),
-    ("MGET a b", V9, "the order of Redis: slots without an owner first"),
+    (
+        "MGET a b",
+        V9,
+        "the order of Redis: slots without an owner first",
+    ),
     ("SELECT 1", V9, "Valkey has numbered databases in clusters"),
     ("MOVE a 1", V9, "Valkey has numbered databases in clusters"),
-    ("COPY c {c}y DB 1", R7, "text of Redis 8"),
+    ("COPY c {c}y DB 1", R8_V9, "text of Redis 7"),
+    (
+        "SORT {a}l GET c",
+        R8_V9,
+        "a name without an asterisk is never read",
+    ),
     ("SORT *", R7, "allowed since Redis 7.4"),
-    ("EVAL \"return redis.call('MGET','a','c')\" 0", R7_V9, "text of Redis 8"),
-    ("EVAL \"#!lua*", V9, "text of Redis; Valkey ignores the flag"),
-    ("COMMAND INFO asking*", R8_V9, "flag loading since Redis 8"),
+    (
+        "EVAL \"return redis.call('MGET','a','c')\" 0",
+        R7_V9,
+        "text of Redis 8",
+    ),
+    (
+        "EVAL \"#!lua*",
+        V9,
+        "text of Redis; Valkey ignores the flag",
+    ),
+    ("COMMAND INFO asking*", R8, "flag loading since Redis 8"),
+    (
+        "COMMAND INFO *",
+        V9,
+        "flag loading; no subcommands is an array",
+    ),
 ];
 
 /// Runs the session with RESP2 or RESP3. Returns the lines with their replies.
@@ -106,7 +145,7 @@ fn without_extras(reply: &str) -> String {
 }
 
 /// Returns a reply with its types, without lengths.
-fn shown(value: &Value) -> String {
+pub(super) fn shown(value: &Value) -> String {
     let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
     let all = |values: &[Value]| values.iter().map(shown).collect::<Vec<_>>().join(" ");
     match value {
@@ -114,7 +153,10 @@ fn shown(value: &Value) -> String {
         Value::Error(bytes) => format!("-{}", text(bytes)),
         Value::Int(number) => format!(":{number}"),
         Value::Bulk(bytes) => format!("\"{}\"", text(bytes)),
-        Value::Verbatim { format, text: bytes } => format!("{}:{}", text(format), text(bytes)),
+        Value::Verbatim {
+            format,
+            text: bytes,
+        } => format!("{}:{}", text(format), text(bytes)),
         Value::Array(values) => format!("[{}]", all(values)),
         Value::Set(values) => format!("~[{}]", all(values)),
         Value::Push(values) => format!(">[{}]", all(values)),
@@ -148,10 +190,12 @@ fn compare(peer: Peer) {
             if ours == theirs {
                 continue;
             }
-            let listed = known.iter().position(|known| match known.strip_suffix('*') {
-                Some(beginning) => line.starts_with(beginning),
-                None => line == known,
-            });
+            let listed = known
+                .iter()
+                .position(|known| match known.strip_suffix('*') {
+                    Some(beginning) => line.starts_with(beginning),
+                    None => line == known,
+                });
             match listed {
                 Some(at) => used[at] = true,
                 None => unknown += &format!("{line}\n  ours:   {ours}\n  theirs: {theirs}\n"),
