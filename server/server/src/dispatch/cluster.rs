@@ -80,6 +80,24 @@ impl Dispatcher<'_, '_> {
         entry: &Entry,
         args: Args,
     ) -> Option<Error> {
+        if !entry.row.flags.has(Flags::NO_CLUSTER)
+            && let Some(at) = entry.row.keys.only()
+            && let Some(key) = args.get(at)
+            && cluster.stable.contains(self.turn.slot_of(key))
+        {
+            return None;
+        }
+        self.misplaced_slowly(cluster, session, entry, args)
+    }
+
+    #[inline(never)]
+    fn misplaced_slowly(
+        &mut self,
+        cluster: &Cluster,
+        session: &Session,
+        entry: &Entry,
+        args: Args,
+    ) -> Option<Error> {
         if entry.row.flags.has(Flags::NO_CLUSTER) {
             let name = entry.name.to_ascii_uppercase();
             let text = format!("ERR {name} is not allowed in cluster mode");

@@ -109,7 +109,7 @@ impl Shared {
         Replication {
             offset: self.replication.offset(),
             last_input_ms: now_ms.saturating_sub(if replica { silence_ms } else { 0 }),
-            has_data: !replica || upstream.continues(),
+            has_data: !replica || upstream.is_synced(),
         }
     }
 }

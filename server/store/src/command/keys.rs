@@ -259,9 +259,6 @@ fn databases_of_copy(args: Args) -> Vec<usize> {
         .collect()
 }
 
-const COPY_IN_CLUSTER: Error =
-    Error::fixed("ERR Copying to another database is not allowed in cluster mode");
-
 fn copy(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let (from, to) = (&args[1], &args[2]);
     let (mut target, mut replace, mut at) = (cx.db, false, 3);
@@ -270,10 +267,7 @@ fn copy(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
             replace = true;
         } else if is(option, "DB") && at + 1 < args.len() {
             at += 1;
-            target = match database_index(cx, &args[at]) {
-                Err(Error::DbRange) if cx.store().is_cluster() => return Err(COPY_IN_CLUSTER),
-                index => index?,
-            };
+            target = database_index(cx, &args[at])?;
         } else {
             return Err(Error::Syntax);
         }

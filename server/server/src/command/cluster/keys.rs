@@ -6,7 +6,7 @@ use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Args, OwnedArgs, Reply};
 use punctual_store::{Error, Turn};
 
-use super::node;
+use super::arguments::node;
 use super::slots::range;
 use crate::command::replies::wrong_form;
 use crate::node::call::Call;

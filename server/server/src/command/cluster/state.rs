@@ -10,7 +10,7 @@ use punctual_cluster::state::Machine;
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 
-use super::{named, node};
+use super::arguments::{named, node};
 use crate::node::call::Call;
 
 pub(super) fn my_id(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {

@@ -4,7 +4,7 @@ use punctual_cluster::nodes::{Flags, Node, Nodes};
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 
-use super::node;
+use super::arguments::node;
 use crate::config::Endpoint;
 use crate::node::call::Call;
 

@@ -72,7 +72,8 @@ impl<'a> Options<'a> {
     /// # Errors
     /// Returns Redis's error.
     pub(super) fn check_slots(&self, slot: u16) -> Result<(), Error> {
-        if self.by.as_ref().is_some_and(|by| !by.has_slot(slot)) {
+        let by = self.by.as_ref().filter(|_| !self.constant);
+        if by.is_some_and(|by| !by.has_slot(slot)) {
             return Err(Error::fixed(
                 "ERR BY option of SORT denied in Cluster mode when keys formed by the pattern may be in different slots.",
             ));

@@ -12,7 +12,7 @@ pub(super) enum Pattern<'a> {
     /// `#`: the element itself.
     Element,
     /// A pattern without an asterisk, which finds no value.
-    Nowhere,
+    Nowhere(&'a [u8]),
     /// A key name around the element, and an optional hash field.
     Key {
         before: &'a [u8],
@@ -29,7 +29,7 @@ impl<'a> Pattern<'a> {
             return Self::Element;
         }
         let Some(asterisk) = pattern.iter().position(|byte| *byte == b'*') else {
-            return Self::Nowhere;
+            return Self::Nowhere(pattern);
         };
         let (before, after) = (&pattern[..asterisk], &pattern[asterisk + 1..]);
         let arrow = after.windows(2).position(|two| two == b"->");
@@ -51,7 +51,8 @@ impl<'a> Pattern<'a> {
     /// before the asterisk.
     pub(super) fn has_slot(&self, slot: u16) -> bool {
         match self {
-            Self::Element | Self::Nowhere => true,
+            Self::Element => true,
+            Self::Nowhere(name) => slot::of_key(name) == slot,
             Self::Key { before, .. } => {
                 let tag = slot::hash_tag(before);
                 tag.len() < before.len() && slot::of_key(tag) == slot
@@ -64,7 +65,7 @@ impl<'a> Pattern<'a> {
     pub(super) fn look_up(&self, cx: &mut Cx, element: &[u8], with: impl FnOnce(Option<&[u8]>)) {
         let (before, after, field) = match self {
             Self::Element => return with(Some(element)),
-            Self::Nowhere => return with(None),
+            Self::Nowhere(_) => return with(None),
             Self::Key {
                 before,
                 after,
