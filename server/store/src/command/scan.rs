@@ -73,8 +73,8 @@ impl Cursor {
         }))
     }
 
-    /// Returns the shard's number, the hash at which the scan of the shard continues, and the order
-    /// of the table there.
+    /// Returns the shard's number, the hash at which the scan of the shard continues, and the
+    /// table's order at this hash.
     const fn parts(self) -> (usize, u32, u32) {
         let shard = (self.0 >> 32) as usize & ((1 << SHARD_BITS) - 1);
         (shard, self.0 as u32, (self.0 >> (32 + SHARD_BITS)) as u32)

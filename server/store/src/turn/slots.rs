@@ -4,7 +4,7 @@ use punctual_cluster::slot;
 
 use super::Turn;
 use super::ahead::Name;
-use crate::hash_table::Hash;
+use crate::hash_table::{Hash, WARM_MAX};
 use crate::keyspace::db::Db;
 use crate::keyspace::records::Id;
 use crate::keyspace::shard::{Store, Touched};
@@ -107,11 +107,11 @@ impl Turn<'_> {
             return 0;
         };
         db.list_slot(hash.place, max, &mut ids);
-        db.warm_due(&ids);
         self.hashed_key = Name::NONE;
         self.touch(Touched::One(0));
-        for id in &ids {
-            self.delete_lost(number, *id);
+        for some in ids.chunks(WARM_MAX) {
+            self.shard_db(number, 0).warm_due(some);
+            some.iter().for_each(|id| self.delete_lost(number, *id));
         }
         ids.len()
     }

@@ -185,7 +185,7 @@ fn a_scan_of_slots_visits_each_key_once() {
     }
 }
 
-/// Chunks are as full, and parts as small, as those of a table without slots.
+/// Few chunks overflow, parts stay small, and the table takes little memory.
 #[test]
 fn keys_of_few_slots_do_not_crowd() {
     for spread in [Spread::All, Spread::Few, Spread::One, Spread::Hot] {
