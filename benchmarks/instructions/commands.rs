@@ -142,7 +142,7 @@ benchmark!(hset, "hset key:000001 field value");
 benchmark!(lpush, "lpush key:000001 value");
 benchmark!(zincrby, "zincrby key:000001 1.5 member");
 
-/// Commands in cluster mode.
+// Commands in cluster mode.
 #[library_benchmark]
 #[bench::get(stage("get key:000001", false, true))]
 #[bench::set(stage("set key:000001 value", false, true))]
