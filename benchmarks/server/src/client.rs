@@ -163,13 +163,13 @@ impl Client {
         Err(Error::Refused {
             addr: self.addr,
             command: command.to_owned(),
-            answer: error_text(&answer),
+            answer: text_of(&answer),
         })
     }
 }
 
-/// Returns the text of an error reply.
-pub(crate) fn error_text(answer: &Value) -> String {
+/// Returns the text of a reply: a bulk string, a status or an error.
+pub(crate) fn text_of(answer: &Value) -> String {
     String::from_utf8_lossy(answer.as_bytes().unwrap_or_default()).into_owned()
 }
 

@@ -177,6 +177,11 @@ impl Server {
         self.process.path(name)
     }
 
+    /// Kills the server.
+    pub(crate) fn kill(&mut self) {
+        self.process.kill();
+    }
+
     /// Opens a connection.
     pub(crate) fn client(&self) -> Result<Client> {
         Client::connect(self.addr)

@@ -28,6 +28,7 @@ mod blocking;
 mod cleanup;
 mod client;
 mod clock;
+mod cluster;
 mod durability;
 mod error;
 mod events;
@@ -138,6 +139,7 @@ fn measure(cli: &Cli, args: &[OsString]) -> Result<Report, Error> {
         Bench::Jobs(options) => jobs::run(options, &programs, out)?,
         Bench::Tracking(common) => tracking::run(common, &programs, out)?,
         Bench::Tls(common) => tls::run(common, &programs, out)?,
+        Bench::Cluster(common) => cluster::run(common, &programs, out)?,
     }
     report.close()?;
     Ok(report)

@@ -66,6 +66,8 @@ pub(crate) enum Bench {
     Tracking(Common),
     /// Cost of encrypted commands and of new encrypted connections
     Tls(Common),
+    /// Cluster mode; --tests cost, failover, reshard
+    Cluster(Common),
 }
 
 impl Bench {
@@ -82,7 +84,8 @@ impl Bench {
             | Self::Eviction(common)
             | Self::Streams(common)
             | Self::Tracking(common)
-            | Self::Tls(common) => common,
+            | Self::Tls(common)
+            | Self::Cluster(common) => common,
         }
     }
 }

@@ -104,6 +104,8 @@ pub struct Node {
     pub pong_received_ms: u64,
     /// Time of the last packet.
     pub data_received_ms: u64,
+    /// Time since which the primary has no working replica, although it had one; 0 otherwise.
+    pub orphaned_ms: u64,
     /// Time at which the node was marked as failed.
     pub failed_ms: u64,
     /// Time of the last vote for a replica of this node; 0 without one.
@@ -128,6 +130,7 @@ impl Node {
             ping_sent_ms: 0,
             pong_received_ms: 0,
             data_received_ms: now_ms,
+            orphaned_ms: 0,
             failed_ms: 0,
             voted_ms: 0,
             reports: BTreeMap::new(),
@@ -187,6 +190,15 @@ impl Nodes {
         self.by_id
             .get_mut(&self.own)
             .expect("the own node is never removed")
+    }
+
+    /// Gives the own node another ID.
+    pub fn rename_own(&mut self, id: NodeId) {
+        if let Some(mut own) = self.by_id.remove(&self.own) {
+            own.id = id;
+            self.own = id;
+            self.by_id.insert(id, own);
+        }
     }
 
     /// Returns a node. O(log nodes).
@@ -272,6 +284,31 @@ impl Nodes {
         self.by_id
             .values_mut()
             .for_each(|node| node.slots.subtract(slots));
+    }
+
+    /// Makes a node the replica of another one. Replicas of other primaries may migrate to a
+    /// primary that has had replicas. O(nodes).
+    pub fn make_replica(&mut self, id: NodeId, primary: NodeId) {
+        let Some(node) = self.by_id.get_mut(&id) else {
+            return;
+        };
+        let old = node.primary;
+        node.become_replica(primary);
+        if let Some(old) = old.filter(|old| self.replicas(*old).next().is_none())
+            && let Some(old) = self.by_id.get_mut(&old)
+        {
+            old.flags.set(Flags::MIGRATE_TO, false);
+        }
+        if let Some(primary) = self.by_id.get_mut(&primary) {
+            primary.flags.set(Flags::MIGRATE_TO, true);
+        }
+    }
+
+    /// Returns the replicas of a node that work, as far as this node knows. O(nodes).
+    pub fn working_replicas(&self, primary: NodeId) -> impl Iterator<Item = &Node> {
+        let failing = Flags::PFAIL.and(Flags::FAIL);
+        self.replicas(primary)
+            .filter(move |node| !node.flags.has(failing))
     }
 
     /// Returns the replicas of a node.

@@ -9,6 +9,7 @@
 mod acl;
 mod changelog;
 mod client;
+mod cluster;
 mod command;
 pub mod config;
 pub mod crash_report;

@@ -17,8 +17,9 @@ use punctual_resp::Value;
 use punctual_store::{Now, Store, StoreOptions};
 
 use crate::acl::registry::Users;
+use crate::cluster::Cluster;
 use crate::command::embedder;
-use crate::config::Config;
+use crate::config::{Config, Settings};
 use crate::dispatch::from_file::FromFile;
 use crate::embedded::{CallError, Client, IdleClients};
 use crate::event_loop::{EventLoop, LoopLock, WAKER_TOKEN};
@@ -98,8 +99,13 @@ impl Server {
         }
         let store = Store::new(StoreOptions {
             shards: shard_count(&settings),
-            databases: settings.databases,
-            cluster: false,
+            // The commands for other databases are refused in cluster mode.
+            databases: if settings.cluster.enabled {
+                1
+            } else {
+                settings.databases
+            },
+            cluster: settings.cluster.enabled,
             seed: world.seed(),
             nap: World::nap,
         });
@@ -107,7 +113,7 @@ impl Server {
         if settings.tls.is_used() || builder.free.tls {
             tls.set(Some(Context::new(world, &settings.tls, &logger)?));
         }
-        let listeners = Listener::open(&settings, builder.free, &tls)?;
+        let mut listeners = Listener::open(&settings, builder.free, &tls)?;
         let metrics = &settings.metrics;
         let (port, free) = (metrics.port, builder.free.metrics);
         let http = open_tcp(&metrics.bind, port, free, settings.tcp_backlog, |l| l)?;
@@ -124,6 +130,18 @@ impl Server {
         let mut shared = Shared::new(world, names, handlers, config, store, mailboxes, logger);
         shared.clients.users = users;
         shared.tls = tls;
+        if settings.cluster.enabled {
+            if settings.replica.primary.is_some() {
+                return Err(StartError::ReplicaInCluster);
+            }
+            let cluster = Cluster::open(world, &builder.disk, &settings)?;
+            let bus = bus_port(&settings, builder.free.plain)?;
+            let tls = settings.tls.cluster.then_some(&shared.tls);
+            let (bus, port) = Listener::open_bus(&settings, bus, tls)?;
+            cluster.bus_port.store(port.into(), Ordering::Relaxed);
+            listeners.extend(bus);
+            shared.cluster = Some(cluster);
+        }
         let shared = builder.share(shared, settings.huge_pages);
         let must_load = if loads {
             load::begin_start(&shared)
@@ -133,6 +151,7 @@ impl Server {
         };
         let port = addr.map_or(0, |a| a.port());
         shared.note_ports(Some(&listeners), Some(&listeners));
+        shared.configure_cluster();
         shared.logger.set_role(Role::Master);
         if let Some((host, port)) = settings.replica.primary.clone() {
             shared.follow_from_start(Address { host, port });
@@ -174,6 +193,9 @@ impl Server {
         }
         if shared.replication.is_replica() {
             shared.mailboxes[0].order(Order::FollowPrimary);
+        }
+        if shared.cluster.is_some() {
+            shared.mailboxes[0].order(Order::Cluster);
         }
         let (tcp, tls) = (server.addr.is_some(), tls_addr.is_some());
         announce_ready(&server.shared.logger, tcp, tls, server.unix.as_deref());
@@ -345,6 +367,21 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop();
+    }
+}
+
+/// Returns the port of the cluster's bus; 0 stands for any free port.
+fn bus_port(settings: &Settings, free: bool) -> Result<u16, StartError> {
+    /// Distance of the bus from the port for clients.
+    const DISTANCE: u16 = 10_000;
+    let port = match settings.port {
+        0 => settings.tls.port,
+        port => port,
+    };
+    match settings.cluster.port {
+        0 if free => Ok(0),
+        0 => port.checked_add(DISTANCE).ok_or(StartError::BusPort),
+        port => Ok(port),
     }
 }
 

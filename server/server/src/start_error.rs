@@ -3,6 +3,7 @@
 use std::io;
 
 use crate::acl::file::UsersError;
+pub use crate::cluster::NodesFileError;
 use crate::config::ConfigError;
 pub use crate::durability::files::AofError;
 pub use crate::durability::manifest::ManifestError;
@@ -38,6 +39,15 @@ pub enum StartError {
     /// The log file cannot be opened.
     #[error("Can't open the log file: {0}")]
     Log(#[source] io::Error),
+    /// The file of the cluster's nodes cannot be used.
+    #[error(transparent)]
+    Cluster(#[from] NodesFileError),
+    /// In cluster mode the cluster decides which node is a replica.
+    #[error("replicaof directive not allowed in cluster mode")]
+    ReplicaInCluster,
+    /// The port of the cluster's bus does not exist.
+    #[error("Redis port number too high for cluster mode.")]
+    BusPort,
     /// The limit of open files is too low.
     #[error(transparent)]
     OpenFiles(#[from] TooFewFiles),

@@ -40,6 +40,7 @@ flags! {
     SKIP_MONITOR = 11, "skip_monitor", "Sent to monitors before the commands that it runs, not after them.";
     SKIP_SLOWLOG = 12, "skip_slowlog", "Not recorded in the slow log.";
     FAST = 14, "fast", "O(1) or O(log N).";
+    ASKING = 13, "asking", "Runs in a slot that arrives, as after ASKING.";
     NO_AUTH = 15, "no_auth", "Allowed before AUTH.";
     MAY_REPLICATE = 16, "", "May produce replication traffic; COMMAND INFO does not show it.";
     NO_MANDATORY_KEYS = 22, "no_mandatory_keys", "May be called without keys.";
@@ -61,6 +62,8 @@ flags! {
     NOT_IN_TIMER = 43, "", "Not a Redis flag: a timer may not run it.";
     RESHAPES_REPLIES = 48, "", "Not a Redis flag: changes how many replies follow or which form they have, so that a client in the process cannot call it.";
     EMBEDDER = 49, "", "Not a Redis flag: a command of the program in which the server is embedded.";
+    MIGRATES = 50, "", "Not a Redis flag: moves keys to another server, also of a slot that moves.";
+    NO_CLUSTER = 51, "", "Not a Redis flag: not allowed in cluster mode.";
     SELECTS = 46, "", "Not a Redis flag: selects the database of the commands that follow.";
     CHANGES_ROLE = 47, "", "Not a Redis flag: allowed while a replica loads its master's data, because it may end the load.";
     RESTORES = 44, "", "Not a Redis flag: its payload may be a timer, whose command runs as the client's user.";

@@ -2,10 +2,14 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"reflect"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -13,8 +17,10 @@ var programs = map[string]func(context.Context){
 	"asynq":            asynqTasks,
 	"go_redis":         goRedis,
 	"go_redis_cache":   goRedisCache,
+	"go_redis_cluster": goRedisCluster,
 	"go_redis_streams": goRedisStreams,
 	"redis_rate":       redisRate,
+	"rueidis_cluster":  rueidisCluster,
 }
 
 var address = os.Getenv("REDIS_HOST") + ":" + os.Getenv("REDIS_PORT")
@@ -57,6 +63,72 @@ func until(condition func() bool) {
 		if time.Now().After(end) {
 			fail(fmt.Errorf("not true within 15 s"))
 		}
+	}
+}
+
+// Sends a command to the control port of scripts/cluster, and waits until it is done.
+func control(command string) {
+	to := must(net.Dial("tcp", os.Getenv("REDIS_HOST")+":"+os.Getenv("CLUSTER_CONTROL")))
+	defer to.Close()
+	must(fmt.Fprintln(to, command))
+	equal(must(bufio.NewReader(to).ReadString('\n')), "ok\n")
+}
+
+// Writes keys to the slot of a tag and to other slots, each until it is acknowledged.
+type writer struct {
+	acknowledged atomic.Int64
+	stopped      atomic.Bool
+	ended        sync.WaitGroup
+}
+
+func nameOf(tag string, number int64) string {
+	if number%2 == 1 {
+		tag = "{" + tag + "}"
+	}
+	return fmt.Sprintf("%s:%d", tag, number)
+}
+
+func startWriter(tag string, set func(name string, value int64) error) *writer {
+	w := &writer{}
+	w.ended.Go(func() {
+		for !w.stopped.Load() {
+			number := w.acknowledged.Load()
+			if err := set(nameOf(tag, number), number); err == nil {
+				w.acknowledged.Add(1)
+			} else {
+				fmt.Println("again:", err)
+				time.Sleep(10 * time.Millisecond)
+			}
+		}
+	})
+	return w
+}
+
+func (w *writer) more(count int64) {
+	goal := w.acknowledged.Load() + count
+	until(func() bool { return w.acknowledged.Load() >= goal })
+}
+
+// Moves a slot while a client writes, kills a primary while it writes, and reads the acknowledged writes.
+func moveAndKill(set func(string, int64) error, get func(string) (int64, error)) {
+	step("a slot moves")
+	moved := startWriter("moved", set)
+	moved.more(100)
+	control("move {moved} redirected")
+	moved.more(100)
+	moved.stopped.Store(true)
+	moved.ended.Wait()
+	control("replicated")
+	step("a primary is killed")
+	killed := startWriter("killed", set)
+	killed.more(100)
+	control("kill {moved}")
+	killed.more(100)
+	killed.stopped.Store(true)
+	killed.ended.Wait()
+	step("acknowledged writes")
+	for number := range moved.acknowledged.Load() {
+		equal(must(get(nameOf("moved", number))), number)
 	}
 }
 

@@ -1,3 +1,6 @@
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.net.Socket;
 import java.util.Objects;
 import java.util.concurrent.Callable;
 
@@ -36,6 +39,14 @@ final class Verdict {
   static void until(Callable<Boolean> condition) throws Exception {
     for (long end = System.nanoTime() + 15_000_000_000L; !condition.call(); Thread.sleep(20)) {
       if (System.nanoTime() > end) throw new AssertionError("not true within 15 s");
+    }
+  }
+
+  /** Sends a command to the control port of scripts/cluster, and waits until it is done. */
+  static void control(String command) throws Exception {
+    try (var to = new Socket(HOST, Integer.parseInt(System.getenv("CLUSTER_CONTROL")))) {
+      to.getOutputStream().write((command + "\n").getBytes());
+      equal(new BufferedReader(new InputStreamReader(to.getInputStream())).readLine(), "ok");
     }
   }
 

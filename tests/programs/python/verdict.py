@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -42,6 +43,13 @@ def until(condition, seconds=15):
             raise AssertionError(f"not true within {seconds} s: {source}")
         time.sleep(0.02)
     return value
+
+
+def control(command):
+    """Sends a command to the control port of scripts/cluster, and waits until it is done."""
+    with socket.create_connection((HOST, int(os.environ["CLUSTER_CONTROL"])), 60) as to:
+        to.sendall(f"{command}\n".encode())
+        equal(to.makefile().readline().strip(), "ok")
 
 
 def start(words, *more):

@@ -14,7 +14,7 @@ impl Packet {
             Some(header) => header.write(out),
             None => out.resize(start + LIGHT_BYTES, 0),
         }
-        let mut number = number_of(&self.body);
+        let mut number = self.body.number();
         if self.header.is_none() {
             number |= kind::LIGHT;
         }
@@ -59,19 +59,22 @@ impl Packet {
     }
 }
 
-fn number_of(body: &Body) -> u16 {
-    match body {
-        Body::Heartbeat(Beat::Ping, _) => kind::PING,
-        Body::Heartbeat(Beat::Pong, _) => kind::PONG,
-        Body::Heartbeat(Beat::Meet, _) => kind::MEET,
-        Body::Fail(_) => kind::FAIL,
-        Body::Publish { sharded: false, .. } => kind::PUBLISH,
-        Body::Publish { sharded: true, .. } => kind::PUBLISH_SHARD,
-        Body::AuthRequest => kind::AUTH_REQUEST,
-        Body::AuthAck => kind::AUTH_ACK,
-        Body::Update { .. } => kind::UPDATE,
-        Body::ManualStart => kind::MANUAL_START,
-        Body::Other(number) => *number & !kind::LIGHT,
+impl Body {
+    /// Returns the number of the packet's type on the bus.
+    pub(crate) fn number(&self) -> u16 {
+        match self {
+            Body::Heartbeat(Beat::Ping, _) => kind::PING,
+            Body::Heartbeat(Beat::Pong, _) => kind::PONG,
+            Body::Heartbeat(Beat::Meet, _) => kind::MEET,
+            Body::Fail(_) => kind::FAIL,
+            Body::Publish { sharded: false, .. } => kind::PUBLISH,
+            Body::Publish { sharded: true, .. } => kind::PUBLISH_SHARD,
+            Body::AuthRequest => kind::AUTH_REQUEST,
+            Body::AuthAck => kind::AUTH_ACK,
+            Body::Update { .. } => kind::UPDATE,
+            Body::ManualStart => kind::MANUAL_START,
+            Body::Other(number) => *number & !kind::LIGHT,
+        }
     }
 }
 

@@ -71,6 +71,14 @@ impl Machine {
         }
     }
 
+    /// Returns the number of primaries whose report of the node's failure is valid. O(reports).
+    pub fn failure_reports(&self, id: NodeId, now_ms: u64) -> usize {
+        let valid_ms = self.settings.node_timeout_ms * REPORT_TIMEOUTS;
+        let is_valid = |heard_ms: &&u64| now_ms.saturating_sub(**heard_ms) <= valid_ms;
+        let reports = self.nodes.get(id).map(|node| node.reports.values());
+        reports.map_or(0, |reports| reports.filter(is_valid).count())
+    }
+
     /// Marks a node as failed because another node says that the majority agrees.
     pub(super) fn fail_by_message(&mut self, id: NodeId) {
         let node = self.nodes.get(id);

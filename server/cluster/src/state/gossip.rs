@@ -1,9 +1,9 @@
 //! What other nodes say about third nodes.
 
-use super::Machine;
+use super::{LinkId, Machine};
 use crate::NodeId;
 use crate::nodes::{Address, Flags, Node};
-use crate::packet::{Extension, Gossip, Header};
+use crate::packet::{Beat, Extension, Gossip, Header};
 
 /// Maximum time by which gossip about a pong may lie in the future.
 const SKEW_MS: u64 = 500;
@@ -131,6 +131,20 @@ impl Machine {
             if self.nodes.own().primary == Some(sender) && shard.is_some() {
                 self.nodes.own_mut().shard = shard;
             }
+            self.changed();
+        }
+    }
+
+    /// Takes this node's own IP address from a connection that another node has opened, unless the
+    /// operator announces one. A meet replaces an earlier address.
+    pub(super) fn learn_own_host(&mut self, link: LinkId, beat: Beat) {
+        let local = self.links.get(link).map(|link| link.local.clone());
+        let Some(local) = local.filter(|local| !local.is_empty() && !self.announces_host) else {
+            return;
+        };
+        let host = &mut self.nodes.own_mut().address.host;
+        if (beat == Beat::Meet || host.is_empty()) && *host != local {
+            *host = local;
             self.changed();
         }
     }

@@ -21,11 +21,24 @@ pub(super) struct Link {
     pub(super) created_ms: u64,
     /// IP address of the other side.
     pub(super) peer: String,
+    /// This node's IP address on the connection; empty if unknown.
+    pub(super) local: String,
     /// Whether the other side knows extensions.
     pub(super) extended: bool,
-    /// Whether a known node has sent a packet here.
-    pub(super) trusted: bool,
+    /// The known node that has sent a packet here.
+    pub(super) sender: Option<NodeId>,
     input: Vec<u8>,
+}
+
+/// An open connection, for CLUSTER LINKS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenLink {
+    /// The node at the other side.
+    pub node: NodeId,
+    /// Whether this node has opened the connection.
+    pub dialed: bool,
+    /// Unix time of the first packet or of the dial, in ms.
+    pub created_ms: u64,
 }
 
 /// All connections.
@@ -97,6 +110,18 @@ impl Links {
         }
     }
 
+    /// Returns the connections between which bytes flow, of known nodes.
+    fn of_nodes(&self) -> Vec<OpenLink> {
+        let open = |link: &Link| {
+            Some(OpenLink {
+                node: link.dialed.or(link.sender).filter(|_| link.connected)?,
+                dialed: link.dialed.is_some(),
+                created_ms: link.created_ms,
+            })
+        };
+        self.by_id.values().filter_map(open).collect()
+    }
+
     /// Returns the open connections to other nodes.
     pub(super) fn all_open(&self) -> Vec<(NodeId, LinkId)> {
         let open = |(node, id): (&NodeId, &LinkId)| {
@@ -108,16 +133,18 @@ impl Links {
 }
 
 impl Machine {
-    /// Notes a connection from another node, whose IP address is `peer`.
-    pub fn accepted(&mut self, peer: &str, now_ms: u64) -> LinkId {
+    /// Notes a connection from another node, whose IP address is `peer`, to this node's IP address
+    /// `local`, which is empty if it is unknown.
+    pub fn accepted(&mut self, peer: &str, local: &str, now_ms: u64) -> LinkId {
         self.now_ms = now_ms;
         self.links.add(Link {
             dialed: None,
             connected: true,
             created_ms: now_ms,
             peer: peer.into(),
+            local: local.into(),
             extended: false,
-            trusted: false,
+            sender: None,
             input: Vec::new(),
         })
     }
@@ -162,6 +189,18 @@ impl Machine {
         }
     }
 
+    /// Returns the open connections to and from known nodes, in the order in which they were opened.
+    pub fn links(&self) -> Vec<OpenLink> {
+        self.links.of_nodes()
+    }
+
+    /// Closes all connections, in both directions.
+    pub(super) fn close_all(&mut self) {
+        let all: Vec<LinkId> = self.links.by_id.keys().copied().collect();
+        all.into_iter().for_each(|link| self.close(link));
+        self.links.retry_ms.clear();
+    }
+
     /// Closes a connection.
     pub(super) fn close(&mut self, id: LinkId) {
         if self.links.remove(id, self.now_ms).is_some() {
@@ -180,8 +219,9 @@ impl Machine {
             connected: false,
             created_ms: self.now_ms,
             peer: host.clone(),
+            local: String::new(),
             extended: node.flags.has(Flags::EXTENSIONS),
-            trusted: false,
+            sender: None,
             input: Vec::new(),
         });
         self.outputs.push_back(Output::Connect { link, host, port });
@@ -227,6 +267,7 @@ impl Machine {
         if self.links.get(link).is_some_and(|link| link.connected) {
             let mut bytes = Vec::new();
             packet.encode(&mut bytes);
+            self.traffic.sent.count(packet.body.number());
             self.outputs.push_back(Output::Send { link, bytes });
         }
     }

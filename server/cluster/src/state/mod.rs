@@ -17,24 +17,28 @@ mod gossip;
 mod links;
 mod manual;
 mod operator;
+mod orphans;
 mod ownership;
 mod receive;
+mod reset;
 mod tick;
+mod traffic;
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::NodeId;
 use crate::config::Config;
-use crate::nodes::{Flags, Nodes};
+use crate::nodes::{Address, Flags, Nodes};
 use crate::slot::SlotSet;
 
 use self::election::Election;
 use self::failure::Health;
-pub use self::links::LinkId;
 use self::links::Links;
+pub use self::links::{LinkId, OpenLink};
 use self::manual::Manual;
 pub use self::manual::Takeover;
 pub use self::operator::OperatorError;
+use self::traffic::Traffic;
 
 /// Directives of redis.conf.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +53,9 @@ pub struct Settings {
     pub no_failover: bool,
     /// `cluster-allow-replica-migration`.
     pub allow_replica_migration: bool,
+    /// `cluster-migration-barrier`: a replica leaves its primary only if more working replicas than
+    /// this number are there.
+    pub migration_barrier: usize,
     /// `repl-ping-replica-period`, in ms.
     pub replication_ping_ms: u64,
 }
@@ -61,6 +68,7 @@ impl Default for Settings {
             validity_factor: 10,
             no_failover: false,
             allow_replica_migration: true,
+            migration_barrier: 1,
             replication_ping_ms: 10_000,
         }
     }
@@ -156,9 +164,12 @@ pub struct Machine {
     migrating: BTreeMap<u16, NodeId>,
     importing: BTreeMap<u16, NodeId>,
     tls: bool,
+    /// The operator announces the own host.
+    announces_host: bool,
     /// Slots whose owner has announced that it no longer owns them.
     unclaimed: SlotSet,
     links: Links,
+    traffic: Traffic,
     /// Nodes that must not be added again until a time.
     forgotten: BTreeMap<NodeId, u64>,
     health: Health,
@@ -199,8 +210,10 @@ impl Machine {
             migrating: config.migrating,
             importing: config.importing,
             tls: config.tls,
+            announces_host: false,
             unclaimed: SlotSet::default(),
             links: Links::default(),
+            traffic: Traffic::default(),
             forgotten: BTreeMap::new(),
             health: Health::new(now_ms),
             election: Election::default(),
@@ -240,6 +253,30 @@ impl Machine {
     /// Returns the table of nodes.
     pub fn nodes(&self) -> &Nodes {
         &self.nodes
+    }
+
+    /// Returns whether this node has an open connection to another node. True for the own node.
+    pub fn is_connected(&self, id: NodeId) -> bool {
+        id == self.own_id() || self.links.open(id).is_some()
+    }
+
+    /// Returns the slots that leave, and those that arrive, each with the other node.
+    pub fn moving_slots(&self) -> (&BTreeMap<u16, NodeId>, &BTreeMap<u16, NodeId>) {
+        (&self.migrating, &self.importing)
+    }
+
+    /// Sets the own node's addresses and names. An empty host keeps the host that other nodes have
+    /// told.
+    pub fn set_address(&mut self, address: Address) {
+        self.announces_host = !address.host.is_empty();
+        let own = &mut self.nodes.own_mut().address;
+        let host = match address.host.is_empty() {
+            true => std::mem::take(&mut own.host),
+            false => address.host.clone(),
+        };
+        *own = Address { host, ..address };
+        self.changed();
+        self.finish();
     }
 
     /// Returns the largest epoch that this node knows.

@@ -37,6 +37,12 @@ pub enum OperatorError {
     /// The primary is not connected.
     #[error("Master is down or failed, please use CLUSTER FAILOVER FORCE")]
     NotConnected,
+    /// The node knows other nodes.
+    #[error("The user can assign a config epoch only when the node does not know any other node.")]
+    NotAlone,
+    /// The node has an epoch.
+    #[error("Node config epoch is already non-zero")]
+    HasEpoch,
     /// A primary with slots cannot become a replica.
     #[error("To set a master the node must be empty and without assigned slots.")]
     HasSlots,
@@ -91,7 +97,14 @@ impl Machine {
             self.close(link);
         }
         self.nodes.remove(id);
+        self.migrating.retain(|_, node| *node != id);
+        self.importing.retain(|_, node| *node != id);
         self.changed();
+    }
+
+    /// Returns whether a node was forgotten, and the ban still holds.
+    pub fn is_forgotten(&self, id: NodeId, now_ms: u64) -> bool {
+        self.forgotten.get(&id).is_some_and(|until| *until > now_ms)
     }
 
     /// CLUSTER ADDSLOTS: makes this node the owner of free slots.
@@ -123,6 +136,7 @@ impl Machine {
         }
         self.nodes.unassign(slots);
         self.unclaimed.subtract(slots);
+        self.importing.retain(|slot, _| !slots.contains(*slot));
         self.changed();
         self.finish();
         Ok(())
@@ -158,24 +172,45 @@ impl Machine {
         Ok(())
     }
 
-    /// CLUSTER SETSLOT NODE: names a slot's owner. At the end of an import, this node takes a new
-    /// epoch, so that its claim wins.
+    /// CLUSTER SETSLOT STABLE: the slot neither leaves nor arrives.
+    pub fn keep_slot(&mut self, slot: u16) {
+        self.migrating.remove(&slot);
+        self.importing.remove(&slot);
+        self.changed();
+        self.finish();
+    }
+
+    /// CLUSTER SETSLOT NODE: names a slot's owner. `empty` tells whether this node has no keys of the
+    /// slot. At the end of an import, this node takes a new epoch, so that its claim wins. A primary
+    /// that gives its last slot away becomes a replica of the owner.
     ///
     /// # Errors
     /// The node is unknown or a replica.
-    pub fn set_slot(&mut self, slot: u16, owner: NodeId, now_ms: u64) -> Result<(), OperatorError> {
+    pub fn set_slot(
+        &mut self,
+        slot: u16,
+        owner: NodeId,
+        empty: bool,
+        now_ms: u64,
+    ) -> Result<(), OperatorError> {
         self.now_ms = now_ms;
         let node = self.nodes.get(owner).ok_or(OperatorError::UnknownNode)?;
         if !node.is_primary() {
             return Err(OperatorError::NoPrimary);
         }
         let slots = SlotSet::from_iter([slot]);
-        if owner != self.own_id() {
+        if empty {
             self.migrating.remove(&slot);
         }
+        let was_own = self.nodes.own().slots.contains(slot);
         self.nodes.assign(&slots, owner);
         self.unclaimed.remove(slot);
         self.changed();
+        let follows = was_own && !self.nodes.own().is_voter();
+        if follows && self.settings.allow_replica_migration {
+            self.follow(owner);
+            self.announce();
+        }
         if owner == self.own_id() && self.importing.remove(&slot).is_some() {
             self.bump_epoch(now_ms);
             self.announce();
@@ -222,6 +257,7 @@ impl Machine {
             return Err(OperatorError::HasSlots);
         }
         self.follow(primary);
+        self.announce();
         self.finish();
         Ok(())
     }

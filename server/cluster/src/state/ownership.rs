@@ -2,7 +2,7 @@
 
 use super::{LinkId, Machine, Output};
 use crate::NodeId;
-use crate::nodes::Node;
+use crate::nodes::{Flags, Node};
 use crate::packet::{Body, Header};
 use crate::slot::SlotSet;
 
@@ -103,6 +103,7 @@ impl Machine {
         }
         if !node.is_primary() {
             node.become_primary();
+            node.flags.set(Flags::MIGRATE_TO, true);
         }
         node.config_epoch = epoch;
         self.current_epoch = self.current_epoch.max(epoch);
@@ -128,8 +129,8 @@ impl Machine {
     /// Makes this node a replica.
     pub(super) fn follow(&mut self, primary: NodeId) {
         let shard = self.nodes.get(primary).and_then(|node| node.shard);
+        self.nodes.make_replica(self.own_id(), primary);
         let own = self.nodes.own_mut();
-        own.become_replica(primary);
         if shard.is_some() {
             own.shard = shard;
         }

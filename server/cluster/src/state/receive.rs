@@ -9,10 +9,15 @@ impl Machine {
     /// Handles a packet.
     pub(super) fn handle(&mut self, link: LinkId, packet: Packet) {
         let Packet { header, body } = packet;
+        self.traffic.received.count(body.number());
         let Some(header) = header else {
             // A published message with a light header has no sender. An earlier packet of the
             // connection has named a known node.
-            if self.links.get(link).is_some_and(|link| link.trusted) {
+            if self
+                .links
+                .get(link)
+                .is_some_and(|link| link.sender.is_some())
+            {
                 self.deliver(body);
             }
             return;
@@ -30,7 +35,7 @@ impl Machine {
             .map(|node| node.id);
         if let Some(id) = sender {
             if let Some(link) = self.links.get_mut(link) {
-                link.trusted = true;
+                link.sender = Some(id);
             }
             self.learn(id, &header);
         }
@@ -117,6 +122,7 @@ impl Machine {
             self.hear(header.sender, content.gossip.clone());
         }
         if beat != Beat::Pong {
+            self.learn_own_host(link, beat);
             self.send_beat(link, sender, Beat::Pong);
         }
         let dialed = self.links.get(link).and_then(|link| link.dialed);
@@ -263,11 +269,13 @@ impl Machine {
         match header.primary {
             None if !node.is_primary() => {
                 node.become_primary();
+                // It was a replica, so its shard had replicas.
+                node.flags.set(Flags::MIGRATE_TO, true);
                 node.config_epoch = node.config_epoch.max(header.config_epoch);
                 self.changed();
             }
             Some(primary) if node.is_primary() || node.primary != Some(primary) => {
-                node.become_replica(primary);
+                self.nodes.make_replica(id, primary);
                 self.changed();
             }
             _ => {}

@@ -33,6 +33,7 @@ impl Machine {
         let ids: Vec<NodeId> = self.nodes.others().map(|node| node.id).collect();
         if now_ms >= self.next_ping_ms {
             self.ping_one(&ids);
+            self.adopt_orphan();
             self.next_ping_ms = now_ms + PING_MS;
         }
         for id in ids {

@@ -35,6 +35,25 @@ fn a_replica_replaces_a_killed_primary() {
 }
 
 #[test]
+fn a_replica_migrates_to_a_primary_without_replicas() {
+    let mut net = Net::cluster(3, 3, 2);
+    // Primary 0 loses both of its replicas, which never return.
+    net.kill(3);
+    net.kill(6);
+    net.run(3 * TIMEOUT_MS + 8_000);
+    let replicas = |net: &Net, at: usize| {
+        let id = net.members[at].id;
+        let nodes = net.members[0].machine.nodes();
+        nodes.working_replicas(id).count()
+    };
+    let counts: Vec<usize> = (0..3).map(|at| replicas(&net, at)).collect();
+    assert_eq!(counts.iter().sum::<usize>(), 4, "{counts:?}");
+    assert_eq!(counts[0], 1, "{counts:?}");
+    net.run(20_000);
+    assert_eq!(replicas(&net, 0), 1, "no further replica moves");
+}
+
+#[test]
 fn the_replica_with_more_data_is_elected() {
     for seed in 0..8 {
         let mut net = Net::cluster(seed, 3, 2);

@@ -225,7 +225,7 @@ impl Net {
             return self.at(self.now_ms + 1, Event::Closed(from));
         }
         let peer = format!("10.0.0.{}", from.0);
-        let link = self.members[to].machine.accepted(&peer, self.now_ms);
+        let link = self.members[to].machine.accepted(&peer, "", self.now_ms);
         self.peers.insert(from, (to, link));
         self.peers.insert((to, link), from);
         self.members[from.0].machine.connected(from.1, self.now_ms);

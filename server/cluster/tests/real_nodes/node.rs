@@ -61,7 +61,7 @@ impl Node {
     pub fn step(&mut self) {
         while let Ok((stream, peer)) = self.listener.accept() {
             stream.set_nonblocking(true).unwrap();
-            let link = self.machine.accepted(&peer.ip().to_string(), now_ms());
+            let link = self.machine.accepted(&peer.ip().to_string(), "", now_ms());
             self.streams.insert(link, stream);
         }
         let mut bytes = [0; 1 << 16];

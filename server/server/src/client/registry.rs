@@ -35,6 +35,8 @@ pub struct ClientInfo {
     pub unix: bool,
     /// True for a connection from this machine.
     pub local: bool,
+    /// True for an encrypted connection.
+    pub tls: bool,
     /// Number of the loop that serves the client.
     pub loop_number: usize,
     /// Index of the connection in that loop.

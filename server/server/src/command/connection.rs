@@ -201,7 +201,7 @@ fn hello(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     reply.bulk(b"id");
     reply.int(call.session.id as i64);
     reply.bulk(b"mode");
-    reply.bulk(b"standalone");
+    reply.bulk(call.shared.mode().as_bytes());
     reply.bulk(b"role");
     reply.bulk(match call.shared.replication.is_replica() {
         true => b"replica",
@@ -222,7 +222,10 @@ fn select(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let db = usize::try_from(number)
         .ok()
         .filter(|n| *n < call.shared.store.databases())
-        .ok_or(Error::DbRange)?;
+        .ok_or(match call.shared.cluster {
+            Some(_) => Error::fixed("ERR SELECT is not allowed in cluster mode"),
+            None => Error::DbRange,
+        })?;
     call.session.select(db);
     reply.ok();
     Ok(())
@@ -235,6 +238,7 @@ fn quit(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
 }
 
 fn reset(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
+    call.session.reads_replica = false;
     call.shared.clients.monitors.remove(call.session);
     call.session.monitor = false;
     call.session.unsubscribe_all(&call.shared.clients.pubsub);

@@ -78,7 +78,8 @@ const SECTIONS: &[Section] = &[
     ("errorstats", true, true, error_stats),
     ("latencystats", false, true, latency_stats),
     ("cluster", true, true, |page| {
-        page.gauge("cluster_enabled", 0);
+        let enabled = u64::from(page.shared.cluster.is_some());
+        page.gauge("cluster_enabled", enabled);
     }),
     ("keyspace", true, true, keyspace),
     (KEYSIZES, false, false, keysizes),
@@ -229,7 +230,7 @@ fn server(page: &mut Page<'_, '_>) {
     page.line("punctual_version", env!("CARGO_PKG_VERSION"));
     page.line("redis_git_sha1", "00000000");
     page.line("redis_git_dirty", 0);
-    page.line("redis_mode", "standalone");
+    page.line("redis_mode", shared.mode());
     page.line("os", process::os());
     page.line("arch_bits", usize::BITS);
     page.line("monotonic_clock", alarm::NAME);

@@ -28,7 +28,7 @@ static KEYS: KeyOrOption = KeyOrOption {
 pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
     "migrate",
     -6,
-    Flags::WRITE,
+    Flags::WRITE.or(Flags::MIGRATES),
     Group::Generic,
     migrate,
 )
@@ -128,6 +128,7 @@ fn migrate(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> 
             timeout_ms
         }),
         replace: options.replace,
+        in_cluster: call.shared.cluster.is_some(),
         // As in Redis, where `tls-cluster` also applies to MIGRATE.
         tls: encrypts.then(|| Arc::clone(&call.shared.tls)),
     };

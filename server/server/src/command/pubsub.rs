@@ -172,16 +172,26 @@ fn confirm(kind: Kind, topic: Option<&[u8]>, call: &Call, reply: &mut Reply) {
     reply.int(call.session.reported_subscriptions(kind) as i64);
 }
 
+/// Sends a message to the replicas, or in cluster mode to the other nodes.
+fn propagate(call: &mut Call, args: Args, sharded: bool) {
+    if let Some(cluster) = &call.shared.cluster {
+        call.shared.in_cluster(cluster, |machine, _| {
+            machine.publish(&args[1], &args[2], sharded);
+        });
+    } else {
+        call.turn.effect_for_replicas(call.session.db, args.iter());
+        call.session.has_written = true;
+    }
+}
+
 fn publish(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
-    call.turn.effect_for_replicas(call.session.db, args.iter());
-    call.session.has_written = true;
+    propagate(call, args, false);
     reply.int(call.shared.publish(&args[1], &args[2]) as i64);
     Ok(())
 }
 
 fn spublish(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
-    call.turn.effect_for_replicas(call.session.db, args.iter());
-    call.session.has_written = true;
+    propagate(call, args, true);
     let shared = call.shared;
     let count = shared
         .clients

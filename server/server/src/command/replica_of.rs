@@ -53,6 +53,11 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
 ];
 
 fn failover(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
+    if call.shared.cluster.is_some() {
+        return Err(Error::fixed(
+            "ERR FAILOVER not allowed in cluster mode. Use CLUSTER FAILOVER command instead.",
+        ));
+    }
     let shared = Arc::clone(call.shared);
     if args.len() == 2 && args.at(1).eq_ignore_ascii_case(b"abort") {
         if !shared.replication.failover.is_planned() {
@@ -138,6 +143,10 @@ pub(crate) fn get_ack(call: &mut Call, reply: &mut Reply) {
 }
 
 fn replica_of(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
+    if call.shared.cluster.is_some() {
+        let error = "ERR REPLICAOF not allowed in cluster mode.";
+        return Err(Error::fixed(error));
+    }
     let (host, port) = (args.at(1), args.at(2));
     let shared = call.shared;
     let who = format!("id={} addr={}", call.session.id, call.session.info.addr);

@@ -63,7 +63,8 @@ fn set(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
         return call.turn.run(&timers::SET, db, touch, args, reply);
     }
     let command = Options::parse(args, false)?.command;
-    Dispatcher::timer_refusal(call.shared, call.session, args.skip(command))?;
+    let words = args.skip(command);
+    Dispatcher::timer_refusal(call.shared, call.turn, call.session, &args[2], words)?;
     let user = &call.session.user.identity.name;
     // The timers of clients in the process, which have no user, run as the default user.
     if **user == *DEFAULT || call.session.user.is_internal() {

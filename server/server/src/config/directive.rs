@@ -9,8 +9,6 @@ pub(crate) enum Effect {
     Implemented,
     /// Accepted, shown and rewritten as in Redis, but without effect yet.
     Accepted,
-    /// Only the default value is accepted. The text says why other values are refused.
-    Fixed(&'static str),
 }
 
 /// When a directive may change.
@@ -139,11 +137,6 @@ impl Directive {
 
     pub(crate) const fn implemented(mut self) -> Self {
         self.effect = Effect::Implemented;
-        self
-    }
-
-    pub(crate) const fn fixed(mut self, why: &'static str) -> Self {
-        self.effect = Effect::Fixed(why);
         self
     }
 

@@ -2,7 +2,7 @@
 //!
 //! - One table (`table`) has a row for each directive. Files, options, CONFIG GET, CONFIG SET and
 //!   CONFIG REWRITE all follow this row. A directive is implemented, or accepted without effect and
-//!   named in a warning at start, or limited to its default value (`Effect`).
+//!   named in a warning at start (`Effect`).
 //! - Hot paths read the plain fields of [`Settings`], which is rebuilt after each change and shared
 //!   by `Arc`.
 //! - CONFIG SET is atomic: [`Config::set`] checks every pair first, and [`Config::undo`] reverts
@@ -13,6 +13,7 @@
 //! `source` reads files, `invocation` the command line, and `quoting` splits both into words;
 //! `parse` and `value` convert between words and values; `rewrite` updates the user's file.
 
+mod cluster;
 mod directive;
 mod error;
 mod invocation;
@@ -36,6 +37,7 @@ use std::sync::Arc;
 
 use punctual_store::glob;
 
+pub use self::cluster::{ClusterSettings, Endpoint};
 pub(crate) use self::error::io_reason;
 pub use self::error::{ConfigError, Place, RewriteError, SetError};
 pub use self::invocation::{Invocation, Override};
@@ -393,11 +395,6 @@ impl Config {
                 .kind
                 .parse(&words, Some(&values[index]))
                 .map_err(refused)?;
-            if let Effect::Fixed(why) = directive.effect
-                && value != self.defaults[index]
-            {
-                return Err(refused(why.to_owned()));
-            }
             values[index] = value;
         }
         let names = rows

@@ -11,6 +11,7 @@ use punctual_store::limits::Limits;
 use punctual_store::ttl_rules::{TtlLimit, TtlRules};
 use punctual_store::uses::Uses;
 
+use crate::config::cluster::ClusterSettings;
 use crate::config::metrics::MetricsSettings;
 use crate::config::tls::TlsSettings;
 use crate::config::value::{OutputLimit, SavePoint, Value};
@@ -85,6 +86,8 @@ pub struct Settings {
     pub busy_reply_threshold_ms: u64,
     /// Settings of a server in its role as a replica.
     pub replica: ReplicaSettings,
+    /// Settings of cluster mode.
+    pub cluster: ClusterSettings,
     /// Number of databases.
     pub databases: usize,
     /// Classes of keyspace events to publish.
@@ -357,6 +360,7 @@ impl Settings {
             max_bulk_len: values.bytes("proto-max-bulk-len"),
             busy_reply_threshold_ms: values.number("busy-reply-threshold"),
             replica: ReplicaSettings::from_values(&values),
+            cluster: ClusterSettings::from_values(&values),
             databases: values.number("databases"),
             notify: event_classes(&values),
             notify_expired_values: values.yes("notify-expired-values"),

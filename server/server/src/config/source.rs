@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use punctual_store::glob;
 
-use crate::config::directive::Effect;
 use crate::config::error::{ConfigError, Place};
 use crate::config::invocation::Override;
 use crate::config::value::{Kind, Value};
@@ -176,11 +175,6 @@ impl<'a> Reader<'a> {
             && !rules.is_empty()
         {
             rules.splice(0..0, before.iter().cloned());
-        }
-        if let Effect::Fixed(why) = directive.effect
-            && value != self.config.defaults[index]
-        {
-            return Err(why.to_owned());
         }
         self.config.values[index] = value;
         self.config.refresh();

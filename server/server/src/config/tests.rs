@@ -129,11 +129,6 @@ fn errors_name_line_and_reason() {
             "argument couldn't be parsed into an integer",
         ),
         ("maxcleints 3", ">>> ", "(did you mean 'maxclients'?)"),
-        (
-            "cluster-enabled yes",
-            ">>> ",
-            "cluster mode is not implemented",
-        ),
         ("replicaof host 65536", ">>> ", "Invalid master port"),
         ("loadmodule x.so", ">>> ", "modules are not supported"),
         ("dir /nonexistent/x", ">>> ", "No such file or directory"),

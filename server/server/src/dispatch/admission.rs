@@ -36,10 +36,14 @@ pub(crate) enum Check {
     Callable,
     /// The user's rules allow the command.
     Rules,
+    /// In cluster mode, all keys of the command have one slot, which this node serves.
+    Slot,
     /// A read-only script calls no command that writes.
     ReadOnly,
     /// There is memory for the command.
     Memory,
+    /// In cluster mode, all keys of the script's command have one slot, which this node serves.
+    ScriptSlot,
     /// The server is not stopping, busy, loading or a stale replica. For a command that writes, it
     /// also is not a read-only replica, has enough replicas, and can persist the change.
     State,
@@ -57,13 +61,15 @@ use Check::*;
 use Source::{Client, Exec, File, Script, Stream, Timer};
 
 /// The checks in their order, each with the sources whose commands it applies to.
-const CHECKS: [(Check, &[Source]); 11] = [
+const CHECKS: [(Check, &[Source]); 13] = [
     (Authentication, &[Client]),
     (Transaction, &[Client]),
     (Callable, &[Script, File]),
     (Rules, &[Client, Exec, Script, Timer]),
+    (Slot, &[Client, Timer]),
     (ReadOnly, &[Script]),
     (Memory, &[Client, Script]),
+    (ScriptSlot, &[Script]),
     (State, &[Client, Script, Timer, Stream]),
     (Subscriptions, &[Client]),
     (Pause, &[Client, Stream]),
@@ -150,6 +156,10 @@ pub(crate) struct ScriptLimits {
     pub(crate) read_only: bool,
     /// Whether the script may write above `maxmemory`.
     pub(crate) allows_oom: bool,
+    /// Whether the script may use keys of several slots in cluster mode.
+    pub(crate) crosses_slots: bool,
+    /// In cluster mode, the slot of the script's keys.
+    pub(crate) slot: Option<u16>,
     /// Whether the script has written. After that, neither `maxmemory` nor SCRIPT KILL stops it.
     pub(crate) wrote: bool,
 }
@@ -191,6 +201,12 @@ impl Dispatcher<'_, '_> {
         {
             return Err(Refusal::denied(source, entry, denied));
         }
+        if Slot.is_for(source)
+            && let Some(cluster) = &self.shared.cluster
+            && let Some(error) = self.misplaced(cluster, session, entry, args)
+        {
+            return Err(Refusal::new(Slot, error));
+        }
         if ReadOnly.is_for(source) && self.script.read_only && entry.writes() {
             let error = "ERR Write commands are not allowed from read-only scripts.";
             return Err(Refusal::new(ReadOnly, Error::fixed(error)));
@@ -199,6 +215,12 @@ impl Dispatcher<'_, '_> {
             && let Some(error) = self.lacks_memory(source, session, entry)
         {
             return Err(Refusal::new(Memory, error));
+        }
+        if ScriptSlot.is_for(source)
+            && let Some(cluster) = &self.shared.cluster
+            && let Some(error) = self.misplaced_in_script(cluster, session, entry, args)
+        {
+            return Err(Refusal::new(ScriptSlot, error));
         }
         // Without `background`, this command of a client arrives during a busy script of its loop.
         if State.is_for(source)

@@ -11,6 +11,7 @@
 mod admission;
 mod beside;
 pub(crate) mod blocking;
+mod cluster;
 pub(crate) mod from_file;
 mod handler;
 mod memory;
@@ -209,6 +210,9 @@ impl<'a, 's> Dispatcher<'a, 's> {
         }
         if session.caching && flow != Flow::Paused {
             session.end_caching(known);
+        }
+        if session.asking > 0 && flow != Flow::Paused && session.multi.is_none() {
+            session.asking -= 1;
         }
         if session.separated {
             // Messages of this command to its own client follow its reply.

@@ -16,6 +16,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use punctual_cluster::slot;
 use punctual_lua::{Call, Host, LogLevel, ScriptFlags};
 use punctual_resp::{Args, Chunks, Protocol, Reply};
 use punctual_store::spec::Flags;
@@ -86,6 +87,9 @@ impl Dispatcher<'_, '_> {
         let limits = ScriptLimits {
             read_only: request.read_only || declares(ScriptFlags::NO_WRITES),
             allows_oom: declares(ScriptFlags::ALLOW_OOM),
+            // A script without flags has no shebang.
+            crosses_slots: flags.is_none() || declares(ScriptFlags::ALLOW_CROSS_SLOT_KEYS),
+            slot: call.keys.iter().next().map(slot::of_key),
             wrote: false,
         };
         let script = Script {

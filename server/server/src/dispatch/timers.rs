@@ -24,6 +24,7 @@ use crate::client::registry::ClientInfo;
 use crate::dispatch::Dispatcher;
 use crate::dispatch::admission::Check;
 use crate::dispatch::blocking::serve_ready;
+use crate::dispatch::cluster::entry_has_slot_of;
 use crate::log;
 use crate::node::Shared;
 use crate::node::scripts::Scripts;
@@ -184,7 +185,7 @@ impl Dispatcher<'_, '_> {
         }
         match self.refusal_to_fire(session, due, entry.as_ref().ok().copied(), args) {
             None => {}
-            Some((Check::State, error)) => {
+            Some((Check::State | Check::Slot, error)) => {
                 if trigger == Trigger::Deadline {
                     let at_ms = self.turn.now.read_ms() + RETRY.as_millis() as u64;
                     self.turn.put_off_timer(due, at_ms, &error.bytes());
@@ -317,19 +318,25 @@ impl Dispatcher<'_, '_> {
         None
     }
 
-    /// Checks whether this client may put a command into a timer. The checks are repeated when the
-    /// timer fires.
+    /// Checks whether this client may put a command into the timer `key`. In cluster mode, the
+    /// command's keys must have the timer's slot, so that they move together. The checks are
+    /// repeated when the timer fires.
     ///
     /// # Errors
     /// Returns the error to reply.
     pub(crate) fn timer_refusal(
         shared: &Shared,
+        turn: &Turn,
         session: &Session,
+        key: &[u8],
         args: Args,
     ) -> Result<(), Error> {
         let entry = shared.commands.find(args).map_err(|(_, error)| error)?;
         if let Some(error) = refusal(entry) {
             return Err(error);
+        }
+        if shared.cluster.is_some() {
+            entry_has_slot_of(turn, key, entry, args)?;
         }
         if session.restricted {
             let denied: Result<(), Denied> = check(&session.user, entry, args, session.db);

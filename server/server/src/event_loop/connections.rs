@@ -29,7 +29,10 @@ impl EventLoop {
     pub(crate) fn accept(&mut self, listener: usize, now: Now) {
         for _ in 0..ACCEPTS_A_TURN {
             match self.listeners[listener].accept() {
-                Ok(arrival) => self.admit(arrival, now),
+                Ok(arrival) => match self.listeners[listener] {
+                    Listener::Bus(..) => self.join_bus(arrival),
+                    _ => self.admit(arrival, now),
+                },
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => {
@@ -64,7 +67,7 @@ impl EventLoop {
         all.retain(|listener| match listener {
             Listener::Tcp(_) => plain.is_none(),
             Listener::Tls(..) => tls.is_none(),
-            Listener::Unix(..) => true,
+            Listener::Unix(..) | Listener::Bus(..) => true,
         });
         all.extend(plain.into_iter().chain(tls).flatten());
         for (i, listener) in all.iter_mut().enumerate() {
@@ -140,6 +143,7 @@ impl EventLoop {
             fd: arrival.fd,
             unix: arrival.unix,
             local: arrival.local,
+            tls: matches!(arrival.socket, Socket::Tls(..)),
             loop_number: self.number,
             slot,
             fixed_bytes: size_of::<Connection>() as u64,

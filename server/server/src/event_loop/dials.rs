@@ -1,5 +1,5 @@
-//! Conversations with other servers: the link to the primary until its stream begins, and
-//! migrations.
+//! Conversations with other servers: the link to the primary until its stream begins, migrations,
+//! and the cluster's bus.
 //!
 //! Their time limits follow the stopwatch (the machine's monotonic clock), also with a virtual
 //! clock, because the other servers do not share the virtual clock. The lookup of a host name runs
@@ -15,11 +15,15 @@ use mio::Token;
 use punctual::Wheel;
 use punctual::queue::TimerKey;
 
+use punctual_cluster::state::LinkId;
+
 use crate::event_loop::EventLoop;
+use crate::event_loop::cluster::BusLink;
 use crate::follow::link::Link;
 use crate::log;
 use crate::migrate::moving::Migration;
 use crate::net::dial::{Conversation, Dial, DialError, Step};
+use crate::net::socket::Socket;
 use crate::node::order::Order;
 use crate::replication::attachment::{Attachment, Loaded, Start};
 use crate::replication::upstream::{INTERVAL, Next};
@@ -36,6 +40,8 @@ enum Timer {
     Dial(usize),
     /// Acknowledge the stream to the primary, or connect to it.
     Primary,
+    /// Let the cluster's state machine handle what is due.
+    Cluster,
 }
 
 /// Conversations with other servers.
@@ -49,10 +55,11 @@ pub(crate) struct Dials {
     /// Deadlines in milliseconds of the stopwatch.
     timers: Wheel<Timer>,
     primary_timer: Option<TimerKey>,
+    cluster_timer: Option<TimerKey>,
 }
 
 /// A conversation with another server.
-struct Outgoing {
+pub(super) struct Outgoing {
     peer: Peer,
     /// `None` while the server's name is looked up.
     dial: Option<Dial>,
@@ -68,9 +75,10 @@ struct Outgoing {
 }
 
 /// The other server's role, and the state of the conversation.
-enum Peer {
+pub(super) enum Peer {
     Primary(Box<Link>),
     Target(Box<Migration>),
+    Bus(BusLink),
 }
 
 impl Peer {
@@ -78,6 +86,7 @@ impl Peer {
         match self {
             Self::Primary(link) => &mut **link,
             Self::Target(migration) => &mut migration.transfer,
+            Self::Bus(link) => link,
         }
     }
 }
@@ -100,12 +109,29 @@ impl Dials {
         self.primary_timer = Some(self.timers.insert(ms(at), Timer::Primary));
     }
 
+    /// Sets the time of the next call of the cluster's state machine.
+    pub(super) fn arm_cluster(&mut self, at_ms: u64) {
+        if let Some(timer) = self.cluster_timer.take() {
+            self.timers.remove(timer);
+        }
+        self.cluster_timer = Some(self.timers.insert(at_ms, Timer::Cluster));
+    }
+
+    /// Returns a connection of the bus, and its number.
+    pub(super) fn bus(&mut self, id: LinkId) -> Option<(usize, &mut BusLink)> {
+        let mut all = self.all.iter_mut();
+        all.find_map(|(number, outgoing)| match &mut outgoing.peer {
+            Peer::Bus(link) if link.id == id => Some((*number, link)),
+            _ => None,
+        })
+    }
+
     fn link(&self) -> Option<(usize, &Link)> {
         self.all
             .iter()
             .find_map(|(number, outgoing)| match &outgoing.peer {
                 Peer::Primary(link) => Some((*number, &**link)),
-                Peer::Target(_) => None,
+                Peer::Target(_) | Peer::Bus(_) => None,
             })
     }
 }
@@ -162,7 +188,7 @@ impl EventLoop {
         self.dial(&host, port, tls, timeout, Peer::Target(migration));
     }
 
-    fn dial(
+    pub(super) fn dial(
         &mut self,
         host: &str,
         port: u16,
@@ -170,6 +196,25 @@ impl EventLoop {
         timeout: Duration,
         peer: Peer,
     ) {
+        let number = self.add_conversation(peer, tls, timeout);
+        if let Ok(ip) = host.parse::<IpAddr>() {
+            return self.resolved(number, Ok(vec![SocketAddr::new(ip, port)]));
+        }
+        let (shared, loop_number) = (Arc::clone(&self.shared), self.number);
+        let host = host.to_owned();
+        let lookup = self.shared.world.spawn("punctual-lookup", move || {
+            let addresses = (host.as_str(), port).to_socket_addrs();
+            shared.mailboxes[loop_number].order(Order::Resolved {
+                dial: number,
+                addresses: addresses.map(Iterator::collect),
+            });
+        });
+        if let Err(error) = lookup {
+            self.resolved(number, Err(error));
+        }
+    }
+
+    fn add_conversation(&mut self, peer: Peer, tls: Option<Arc<Tls>>, timeout: Duration) -> usize {
         let number = self.dials.next;
         self.dials.next += 1;
         let now = self.shared.world.stopwatch();
@@ -185,20 +230,20 @@ impl EventLoop {
             ended: false,
         };
         self.dials.all.insert(number, outgoing);
-        if let Ok(ip) = host.parse::<IpAddr>() {
-            return self.resolved(number, Ok(vec![SocketAddr::new(ip, port)]));
-        }
-        let (shared, loop_number) = (Arc::clone(&self.shared), self.number);
-        let host = host.to_owned();
-        let lookup = self.shared.world.spawn("punctual-lookup", move || {
-            let addresses = (host.as_str(), port).to_socket_addrs();
-            shared.mailboxes[loop_number].order(Order::Resolved {
-                dial: number,
-                addresses: addresses.map(Iterator::collect),
-            });
-        });
-        if let Err(error) = lookup {
-            self.resolved(number, Err(error));
+        number
+    }
+
+    /// Begins a conversation on a connection that another server has opened.
+    pub(super) fn serve_dial(&mut self, socket: Socket, timeout: Duration, peer: Peer) {
+        let number = self.add_conversation(peer, None, timeout);
+        let token = Token(DIALS + number);
+        match Dial::accepted(socket, &self.registry, token) {
+            Ok(dial) => {
+                if let Some(outgoing) = self.dials.all.get_mut(&number) {
+                    outgoing.dial = Some(dial);
+                }
+            }
+            Err(error) => self.broken(number, error),
         }
     }
 
@@ -244,6 +289,10 @@ impl EventLoop {
         if dial.has_moved() {
             outgoing.moved = self.shared.world.stopwatch();
         }
+        if let Peer::Bus(link) = &mut outgoing.peer {
+            let events = link.take_events(dial.is_established());
+            self.handle_bus(&events);
+        }
         match step {
             Ok(Step::Wait) => {}
             Ok(Step::Again) => self.dials.again.push(number),
@@ -272,6 +321,10 @@ impl EventLoop {
                         None => self.follow_primary(),
                     }
                 }
+                Timer::Cluster => {
+                    self.dials.cluster_timer = None;
+                    self.tick_cluster();
+                }
             }
         }
     }
@@ -284,7 +337,7 @@ impl EventLoop {
         };
         let snapshot = match &outgoing.peer {
             Peer::Primary(link) => link.snapshot(),
-            Peer::Target(_) => None,
+            Peer::Target(_) | Peer::Bus(_) => None,
         };
         if snapshot.is_some_and(|incoming| incoming.room() == 0) {
             // The primary waits for the thread that loads the snapshot.
@@ -330,6 +383,7 @@ impl EventLoop {
                 migration.transfer.fail(&trouble);
                 self.transferred(*migration);
             }
+            Some(Peer::Bus(link)) => self.bus_closed(link.id),
         }
     }
 
@@ -353,6 +407,7 @@ impl EventLoop {
                 self.shared.mailboxes[self.number].order(order);
             }
             (Peer::Primary(link), _) => self.attempt_failed(&link),
+            (Peer::Bus(link), _) => self.bus_closed(link.id),
         }
     }
 
@@ -399,7 +454,7 @@ impl EventLoop {
     }
 
     /// Removes a conversation. Dropping the result closes its connection.
-    fn hang_up(&mut self, number: usize) -> Option<Outgoing> {
+    pub(super) fn hang_up(&mut self, number: usize) -> Option<Outgoing> {
         let outgoing = self.dials.all.remove(&number)?;
         self.dials.timers.remove(outgoing.timer);
         Some(outgoing)

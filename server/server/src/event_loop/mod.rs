@@ -12,6 +12,7 @@
 //! send *orders* to the mailbox of the loop.
 
 mod busy;
+mod cluster;
 pub(crate) mod connection;
 mod connections;
 mod control;
@@ -562,6 +563,8 @@ impl EventLoop {
                 Order::FailoverAnswered(accepted) => self.failover_answered(accepted),
                 Order::CheckUser(user) => self.check_user(&user),
                 Order::RoleChanged => self.change_role(),
+                Order::Cluster => self.run_cluster(),
+                Order::RoutesChanged => self.follow_routes(),
                 Order::Migrate(migration) => self.migrate(migration),
                 Order::Stop => self.stopping = true,
             }

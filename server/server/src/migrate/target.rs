@@ -30,6 +30,8 @@ pub(crate) struct Target {
     pub(crate) timeout: Duration,
     /// REPLACE: existing keys are replaced.
     pub(crate) replace: bool,
+    /// The target is a node of this server's cluster, so the keys arrive in a slot that moves.
+    pub(crate) in_cluster: bool,
     /// Encrypts the connection, if set.
     pub(crate) tls: Option<Arc<Tls>>,
 }
@@ -192,7 +194,11 @@ impl Conversation for Transfer {
                 .map_or(0, |at| at.saturating_sub(now_ms).max(1));
             let mut buffer = itoa::Buffer::new();
             let ttl = buffer.format(ttl).as_bytes();
-            let words: [&[u8]; 5] = [b"RESTORE", &parcel.key, ttl, payload, b"REPLACE"];
+            let name: &[u8] = match self.target.in_cluster {
+                true => b"RESTORE-ASKING",
+                false => b"RESTORE",
+            };
+            let words: [&[u8]; 5] = [name, &parcel.key, ttl, payload, b"REPLACE"];
             let replaces = self.target.replace || parcel.again;
             encode_command(output, &words[..if replaces { 5 } else { 4 }]);
         }

@@ -112,6 +112,34 @@ impl Dial {
         })
     }
 
+    /// Serves a connection that the other server has opened. Registers the socket with `token`.
+    ///
+    /// # Errors
+    /// Returns an error if the system cannot report the events of the socket.
+    pub(crate) fn accepted(
+        mut socket: Socket,
+        registry: &Registry,
+        token: Token,
+    ) -> Result<Self, DialError> {
+        (socket.register(registry, token)).map_err(DialError::Connecting)?;
+        Ok(Self {
+            token,
+            tls: None,
+            addresses: Vec::new().into_iter(),
+            socket,
+            established: false,
+            input: Vec::new(),
+            output: Vec::new(),
+            sent: 0,
+            moved: false,
+        })
+    }
+
+    /// Returns whether the connection is established.
+    pub(crate) fn is_established(&self) -> bool {
+        self.established
+    }
+
     /// Sends and reads as many bytes as the socket allows now, within limits.
     ///
     /// # Errors

@@ -39,6 +39,8 @@ pub(crate) enum Listener {
     Tcp(TcpListener),
     Tls(TcpListener, Arc<Tls>),
     Unix(UnixListener, PathBuf),
+    /// The cluster's bus, encrypted or not.
+    Bus(TcpListener, Option<Arc<Tls>>),
 }
 
 /// Kinds of TCP listeners that use any free port instead of the configured port.
@@ -117,9 +119,29 @@ impl Listener {
         })
     }
 
+    /// Opens the TCP sockets of the cluster's bus. Returns them with their port.
+    ///
+    /// # Errors
+    /// Returns an error if the server cannot listen on an address that is not optional.
+    pub(crate) fn open_bus(
+        settings: &Settings,
+        port: u16,
+        tls: Option<&Arc<Tls>>,
+    ) -> Result<(Vec<Self>, u16), ListenError> {
+        let (bind, backlog) = (&settings.bind, settings.tcp_backlog);
+        let listeners = open_tcp(bind, port, port == 0, backlog, |listener| {
+            Self::Bus(TcpListener::from_std(listener), tls.cloned())
+        })?;
+        let bound = listeners.iter().find_map(|listener| match listener {
+            Self::Bus(l, _) => l.local_addr().ok(),
+            _ => None,
+        });
+        Ok((listeners, bound.map_or(0, |addr| addr.port())))
+    }
+
     pub(crate) fn source(&mut self) -> &mut dyn mio::event::Source {
         match self {
-            Self::Tcp(l) | Self::Tls(l, _) => l,
+            Self::Tcp(l) | Self::Tls(l, _) | Self::Bus(l, _) => l,
             Self::Unix(l, _) => l,
         }
     }
@@ -127,7 +149,7 @@ impl Listener {
     /// Stops listening, even if a child process has inherited the socket.
     pub(crate) fn shutdown(&self) {
         let socket = match self {
-            Self::Tcp(l) | Self::Tls(l, _) => SockRef::from(l),
+            Self::Tcp(l) | Self::Tls(l, _) | Self::Bus(l, _) => SockRef::from(l),
             Self::Unix(l, _) => SockRef::from(l),
         };
         // Some systems cannot shut down a listening socket; there, closing it is enough.
@@ -138,7 +160,7 @@ impl Listener {
     pub(crate) fn tcp_addr(&self) -> Option<SocketAddr> {
         match self {
             Self::Tcp(l) => l.local_addr().ok(),
-            Self::Tls(..) | Self::Unix(..) => None,
+            Self::Tls(..) | Self::Unix(..) | Self::Bus(..) => None,
         }
     }
 
@@ -146,14 +168,14 @@ impl Listener {
     pub(crate) fn tls_addr(&self) -> Option<SocketAddr> {
         match self {
             Self::Tls(l, _) => l.local_addr().ok(),
-            Self::Tcp(_) | Self::Unix(..) => None,
+            Self::Tcp(_) | Self::Unix(..) | Self::Bus(..) => None,
         }
     }
 
     /// Accepts the next connection. Returns `WouldBlock` if no connection is pending.
     pub(crate) fn accept(&self) -> io::Result<Arrival> {
         match self {
-            Self::Tcp(l) | Self::Tls(l, _) => {
+            Self::Tcp(l) | Self::Tls(l, _) | Self::Bus(l, _) => {
                 let (stream, peer) = l.accept()?;
                 stream.set_nodelay(true).ok();
                 Ok(Arrival {
@@ -167,7 +189,9 @@ impl Listener {
                     local: is_loopback(peer.ip()),
                     own: false,
                     socket: match self {
-                        Self::Tls(_, tls) => Socket::encrypted(stream, tls.accept()?),
+                        Self::Tls(_, tls) | Self::Bus(_, Some(tls)) => {
+                            Socket::encrypted(stream, tls.accept()?)
+                        }
                         _ => Socket::Tcp(stream),
                     },
                 })

@@ -11,6 +11,7 @@
 //! order. Figures that one loop writes often are on cache lines of their own.
 
 pub(crate) mod call;
+mod cluster;
 pub(crate) mod gate;
 pub(crate) mod order;
 pub(crate) mod scripts;
@@ -32,6 +33,7 @@ use punctual_store::{Now, Stats, Store, Turn};
 use crate::acl::registry::Users;
 use crate::client::pause::Pauses;
 use crate::client::registry::Clients;
+use crate::cluster::Cluster;
 use crate::config::{Changes, Config, SetError, Settings, TlsSettings};
 use crate::durability::snapshots::Durability;
 use crate::log::Logger;
@@ -112,6 +114,8 @@ pub struct Shared {
     pub(crate) durability: Durability,
     /// Role, replicas and primary.
     pub(crate) replication: Replication,
+    /// State of cluster mode; `None` without cluster mode.
+    pub(crate) cluster: Option<Cluster>,
     /// State of a shutdown that waits for replicas.
     pub(crate) shutdown: Shutdown,
     /// Settings of DEBUG.
@@ -191,6 +195,7 @@ impl Shared {
             worker: Worker::default(),
             durability: Durability::new(started_ms),
             replication: Replication::new(world, loops),
+            cluster: None,
             clients: ClientState {
                 registry: Clients::default(),
                 users,
@@ -352,6 +357,7 @@ impl Shared {
         self.settings_version.fetch_add(1, Ordering::AcqRel);
         // The periods and limits of the upkeep of replicas may have changed.
         self.request_upkeep();
+        self.configure_cluster();
         self.order_all(|| Order::Reconfigure);
     }
 

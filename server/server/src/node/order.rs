@@ -108,6 +108,11 @@ pub(crate) enum Order {
     /// Close clients with subscriptions that this changed user no longer permits, and end waits of
     /// commands that the user no longer permits.
     CheckUser(Arc<User>),
+    /// Carry out the orders of the cluster's state machine.
+    Cluster,
+    /// Redirect clients that wait for keys of a slot which this node no longer serves, and end
+    /// subscriptions to channels of such a slot.
+    RoutesChanged,
     /// Start the migration of keys to another server (MIGRATE).
     Migrate(Box<Migration>),
     /// Stop the loop.

@@ -157,6 +157,8 @@ impl Scripts {
         session.remove_fieldsets();
         session.db = client.db;
         session.no_touch = client.no_touch;
+        session.asking = client.asking;
+        session.reads_replica = client.reads_replica;
         session.reader = client.reader;
         session.swap_users(client);
         session

@@ -163,6 +163,7 @@ pub(crate) fn at_start(
         Classes::none(),
     );
     let done = load_and_append(shared, start, &mut turn, runner);
+    shared.claim_loaded_slots(&mut turn);
     turn.release();
     drop(turn);
     let loading = &shared.durability.loading;

@@ -133,6 +133,11 @@ impl Replica {
         matches!(self.phase(), Phase::Loading | Phase::Online)
     }
 
+    /// Returns true if the replica has acknowledged any offset.
+    pub(crate) fn has_acknowledged(&self) -> bool {
+        self.ready.load(Ordering::Relaxed)
+    }
+
     /// Returns the offset of the next byte to send; `u64::MAX` before the stream's start is known.
     pub(crate) fn next(&self) -> u64 {
         self.next.load(Ordering::Acquire)

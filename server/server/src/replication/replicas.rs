@@ -177,7 +177,11 @@ impl Replicas {
     /// that have synced it to their append-only file.
     pub(crate) fn count_acked(&self, offset: u64) -> (usize, usize) {
         let stream = self.stream.lock();
-        let online = || stream.replicas.iter().filter(|r| r.is_online());
+        // A replica that has the whole snapshot may not have loaded it before it acknowledges.
+        let online = || {
+            let replicas = stream.replicas.iter();
+            replicas.filter(|r| r.is_online() && r.has_acknowledged())
+        };
         (
             online().filter(|r| r.acked() >= offset).count(),
             online().filter(|r| r.acked_file() >= offset).count(),

@@ -77,6 +77,9 @@ struct Inner {
     /// True if the server's data belongs to the history of its id, so that the server may ask the
     /// primary to continue.
     continues: bool,
+    /// True if the server has applied the stream of this primary, so that its data is the
+    /// primary's.
+    synced: bool,
     /// Start of the last attempt to connect.
     tried: Option<Moment>,
     /// Time since which the link is down; `None` while it is up, and without a primary.
@@ -192,6 +195,11 @@ impl Upstream {
         self.inner.lock().continues
     }
 
+    /// Returns true if the server's data is its present primary's, up to a lag.
+    pub(crate) fn is_synced(&self) -> bool {
+        self.inner.lock().synced
+    }
+
     /// Records that the data comes from a snapshot that names its position in the history.
     pub(crate) fn resume(&self, db: usize) {
         self.set_db(db);
@@ -216,6 +224,7 @@ impl Upstream {
         self.connected.store(false, Ordering::Release);
         inner.continues |= continues;
         inner.primary = Some(primary);
+        inner.synced = false;
         inner.tried = None;
         self.set_phase(&mut inner, Phase::Connect);
         if inner.down_since.is_none() {
@@ -262,6 +271,7 @@ impl Upstream {
         let mut inner = self.inner.lock();
         if self.is_current(generation) {
             inner.continues = true;
+            inner.synced = true;
             inner.down_since = None;
             self.set_phase(&mut inner, Phase::Connected);
         }

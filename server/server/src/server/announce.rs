@@ -12,7 +12,8 @@ pub(super) fn announce(shared: &Shared, settings: &Settings, port: u16) {
     let logger = &shared.logger;
     log::notice!(
         logger,
-        "Running mode=standalone, port={port}, PID: {}, threads={}, shards={}.",
+        "Running mode={}, port={port}, PID: {}, threads={}, shards={}.",
+        shared.mode(),
         std::process::id(),
         shared.mailboxes.len(),
         shared.store.shards()

@@ -105,6 +105,11 @@ pub struct Session {
     pub(crate) reader: Option<u32>,
     /// CLIENT CACHING applies to the next command.
     pub(crate) caching: bool,
+    /// Number of commands for which ASKING still applies, including the running one: 2 after ASKING
+    /// itself, 1 for the next command and for an open transaction.
+    pub(crate) asking: u8,
+    /// Set by READONLY: a replica in a cluster serves the client's reads.
+    pub(crate) reads_replica: bool,
     /// Set by CLIENT NO-TOUCH.
     pub no_touch: bool,
     /// Set by CLIENT NO-EVICT.
@@ -170,6 +175,8 @@ impl Session {
             tracking: None,
             reader: None,
             caching: false,
+            asking: 0,
+            reads_replica: false,
             no_touch: false,
             no_evict: false,
             monitor: false,

@@ -140,9 +140,22 @@ pub(crate) fn pin_for_timer(turn: &mut Turn, timer: &[u8], entry: &Entry, args: 
 pub(crate) const ABORTED: Error =
     Error::fixed("EXECABORT Transaction discarded because of previous errors.");
 
-/// Returns the error for an EXEC that is itself rejected.
+/// First words of the errors by which a node of a cluster does not serve a command's keys.
+const UNSERVED: [&[u8]; 5] = [
+    b"MOVED ",
+    b"ASK ",
+    b"TRYAGAIN ",
+    b"CROSSSLOT ",
+    b"CLUSTERDOWN ",
+];
+
+/// Returns the error for an EXEC that is itself rejected. As in Redis, the reply to an EXEC that
+/// another node must run is the redirection itself.
 pub(crate) fn aborted_by(error: &Error) -> Error {
     let text = error.bytes();
+    if UNSERVED.iter().any(|word| text.starts_with(word)) {
+        return error.clone();
+    }
     let text = text.strip_prefix(b"ERR ").unwrap_or(&text);
     Error::Bytes(
         [b"EXECABORT Transaction discarded because of: ", text]

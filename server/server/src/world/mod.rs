@@ -120,6 +120,11 @@ impl World {
         self.seed
     }
 
+    /// Returns a random number that does not depend on the seed.
+    pub(crate) fn random(self) -> u64 {
+        rand::random()
+    }
+
     /// Returns `N` random hexadecimal digits.
     pub(crate) fn hex_digits<const N: usize>(self) -> [u8; N] {
         std::array::from_fn(|_| b"0123456789abcdef"[rand::random_range(0..16)])

@@ -40,6 +40,24 @@ impl Drop for PidFile {
     }
 }
 
+/// An exclusive lock of a file, which ends with this value or with the process.
+pub(crate) struct FileLock {
+    _file: fs::File,
+}
+
+impl FileLock {
+    /// Creates the file if necessary, and locks it. Returns `None` if it is locked already.
+    pub(crate) fn take(path: &Path) -> io::Result<Option<Self>> {
+        let mut options = fs::OpenOptions::new();
+        let file = options.create(true).append(true).open(path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Self { _file: file })),
+            Err(fs::TryLockError::WouldBlock) => Ok(None),
+            Err(fs::TryLockError::Error(error)) => Err(error),
+        }
+    }
+}
+
 /// Replaces this process by a new run of the program with the same arguments. Open files and
 /// sockets are closed, except the standard streams. Nothing is dropped or flushed. Returns only if
 /// this fails.

@@ -32,6 +32,8 @@ mod client_library_queues;
 mod client_types;
 mod clients;
 mod clock;
+mod cluster;
+mod cluster_kills;
 mod command_docs;
 mod commands;
 mod config;

@@ -27,6 +27,24 @@ fn until_asked(follower: &mut Follower) {
 }
 
 #[test]
+fn wait_ignores_a_replica_that_may_still_load_the_snapshot() {
+    let server = builder().spawn().unwrap();
+    let mut c = Wire::open(&server);
+    // Without replicas the offset stays 0, which is also the acknowledged offset of a new replica.
+    c.expect(&["SET k v"], "+OK|");
+    let mut follower = Follower::able(server.port());
+    follower.ask("?", -1);
+    follower.answer();
+    follower.payload();
+    eventually(|| info(&mut c, "replication", "slave0").contains("state=online"));
+    assert_eq!(c.int("WAIT 1 1"), 0);
+    follower.ack();
+    assert_eq!(follower.command(), "REPLCONF GETACK *");
+    follower.ack();
+    eventually(|| c.int("WAIT 1 1000") == 1);
+}
+
+#[test]
 fn wait_ends_with_the_acknowledgement() {
     for threads in [1, 2] {
         let server = builder().threads(threads).spawn().unwrap();

@@ -42,16 +42,21 @@ pub static COMMANDS: &[Command] = &[
         )
         .history(FLUSH_HISTORY)
         .syntax("[flush-type: ASYNC@4.0.0 | SYNC@6.2.0]"),
-    row("swapdb", 3, Flags::WRITE.or(Flags::FAST), swap_db)
-        .categories(&["keyspace", "dangerous"])
-        .doc(
-            "4.0.0",
-            "O(N) where N is the number of clients watching or blocking on keys from both \
+    row(
+        "swapdb",
+        3,
+        Flags::WRITE.or(Flags::FAST).or(Flags::NO_CLUSTER),
+        swap_db,
+    )
+    .categories(&["keyspace", "dangerous"])
+    .doc(
+        "4.0.0",
+        "O(N) where N is the number of clients watching or blocking on keys from both \
              databases.",
-            "Swaps two databases.",
-        )
-        .databases(|_| vec![1, 2])
-        .syntax("index1:integer index2:integer"),
+        "Swaps two databases.",
+    )
+    .databases(|_| vec![1, 2])
+    .syntax("index1:integer index2:integer"),
 ];
 
 const FLUSH_HISTORY: &[(&str, &str)] = &[

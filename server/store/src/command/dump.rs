@@ -29,32 +29,40 @@ pub static COMMANDS: &[Command] = &[
             "Returns the serialized value of a key.",
         )
         .syntax("key"),
-    Command::new(
-        "restore",
-        -4,
-        Flags::WRITE.or(Flags::DENYOOM).or(Flags::RESTORES),
-        Group::Generic,
-        restore,
-    )
-    .keys(1, 1, 1)
-    .access(&["OW update"])
-    .categories(&["dangerous"])
-    .doc(
+    restore_row("restore", RESTORE, Group::Generic).doc(
         "2.6.0",
-        "O(1) to create the key, plus O(N*M) to read the value, where N is the number of objects \
-         in the value and M is their average size. O(N*M*log(N)) for a sorted set.",
+        RESTORE_TIME,
         "Creates a key from a serialized value.",
-    )
-    .history(&[
-        ("3.0.0", "Added the `REPLACE` modifier."),
-        ("5.0.0", "Added the `ABSTTL` modifier."),
-        ("5.0.0", "Added the `IDLETIME` and `FREQ` options."),
-    ])
-    .syntax(
-        "key ttl serialized-value [REPLACE@3.0.0] [ABSTTL@5.0.0] [IDLETIME seconds@5.0.0] \
-             [FREQ frequency:integer@5.0.0]",
     ),
+    // MIGRATE sends it to a node of a cluster, for a slot that arrives there.
+    restore_row("restore-asking", RESTORE.or(Flags::ASKING), Group::Server)
+        .doc(
+            "3.0.0",
+            RESTORE_TIME,
+            "An internal command for migrating keys in a cluster.",
+        )
+        .internal(),
 ];
+
+const RESTORE: Flags = Flags::WRITE.or(Flags::DENYOOM).or(Flags::RESTORES);
+const RESTORE_TIME: &str = "O(1) to create the key, plus O(N*M) to read the value, where N is the number of objects \
+     in the value and M is their average size. O(N*M*log(N)) for a sorted set.";
+
+const fn restore_row(name: &'static str, flags: Flags, group: Group) -> Command {
+    Command::new(name, -4, flags, group, restore)
+        .keys(1, 1, 1)
+        .access(&["OW update"])
+        .categories(&["keyspace", "dangerous"])
+        .history(&[
+            ("3.0.0", "Added the `REPLACE` modifier."),
+            ("5.0.0", "Added the `ABSTTL` modifier."),
+            ("5.0.0", "Added the `IDLETIME` and `FREQ` options."),
+        ])
+        .syntax(
+            "key ttl serialized-value [REPLACE@3.0.0] [ABSTTL@5.0.0] [IDLETIME seconds@5.0.0] \
+             [FREQ frequency:integer@5.0.0]",
+        )
+}
 
 fn dump(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     match cx.read(&args[1]) {

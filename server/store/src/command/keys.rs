@@ -59,7 +59,7 @@ pub static COMMANDS: &[Command] = &[
             "Returns all key names that match a pattern.",
         )
         .syntax("pattern"),
-    row("move", 3, WRITE_FAST, move_key)
+    row("move", 3, WRITE_FAST.or(Flags::NO_CLUSTER), move_key)
         .keys(1, 1, 1)
         .access(&["RW access update"])
         .doc("1.0.0", "O(1)", "Moves a key to another database.")

@@ -85,6 +85,12 @@ const fn change(name: &'static str, arity: i32, flags: Flags, handler: Handler) 
 }
 
 fn set_rule(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
+    if cx.store().is_cluster() {
+        // The stream and the keys of its events have different slots.
+        return Err(Error::fixed(
+            "ERR NOTIFY SET is not allowed in cluster mode",
+        ));
+    }
     let rule = Rule::parse(cx.db, args)?;
     let (key, max_age) = (rule.stream.clone(), rule.max_age);
     let (place, found) = cx.seek_as::<Stream>(&key)?;

@@ -91,6 +91,9 @@ fn sort_ro(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
 }
 
 fn run(cx: &mut Cx, key: &[u8], options: &Options<'_>, reply: &mut Reply) -> Result<(), Error> {
+    if cx.store().is_cluster() {
+        options.check_slots(cx.turn.slot_of(key))?;
+    }
     let elements = elements(cx, key, options)?;
     let part = options.part(elements.len());
     let sorted = match options.order(elements.is_set, cx.turn.source() == Source::Script) {

@@ -89,6 +89,15 @@ impl Keys {
         }
     }
 
+    /// Returns the first key in `args`.
+    pub fn first<'a>(&self, args: Args<'a>) -> Option<&'a [u8]> {
+        let mut first = None;
+        self.each(args, &mut |at| {
+            first.get_or_insert(at);
+        });
+        first.map(|at| args.at(at))
+    }
+
     /// Returns the position of the key if there is exactly one, whatever the arguments are.
     #[inline]
     pub const fn only(&self) -> Option<usize> {

@@ -10,6 +10,11 @@ use crate::keyspace::records::Id;
 use crate::keyspace::shard::{Store, Touched};
 
 impl Store {
+    /// Returns whether the keyspace is a node's in a cluster.
+    pub fn is_cluster(&self) -> bool {
+        self.names.slots().any()
+    }
+
     /// Returns the shard with the keys of a hash slot, or `None` outside of cluster mode. O(1).
     ///
     /// ```

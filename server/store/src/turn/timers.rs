@@ -140,6 +140,16 @@ impl Turn<'_> {
             .is_some_and(|id| part.get(id).value.facts().has(Facts::ACTS))
     }
 
+    /// Returns whether a key exists and is not due. Locks the key's shard. O(1).
+    pub fn has_key(&mut self, db: usize, key: &[u8]) -> bool {
+        let number = self.store.shard_of(key);
+        self.lock_one(number);
+        let now = self.now;
+        let part = self.shard_db(number, db);
+        part.find(key)
+            .is_some_and(|id| !part.get(id).has_expired(now))
+    }
+
     /// Finds a timer that was due, if it has not changed since. Its shard must be held.
     fn find_due(&mut self, due: &DueTimer) -> Option<(usize, Id)> {
         let number = self.store.shard_of(&due.key);

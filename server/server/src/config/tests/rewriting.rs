@@ -7,7 +7,7 @@ use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
 
 use super::*;
-use crate::config::directive::{Directive, Effect};
+use crate::config::directive::Directive;
 use crate::config::rewrite::SIGNATURE;
 use crate::config::tests::beside_redis::Redis;
 use crate::config::value::{Kind, SHUTDOWN_OPTIONS, TextRule};
@@ -157,10 +157,7 @@ fn words(kind: Kind) -> BoxedStrategy<Vec<String>> {
 
 /// Generates a setting of a directive for which `accepts` returns true.
 fn setting(accepts: fn(&Directive) -> bool) -> impl Strategy<Value = Setting> {
-    let rows: Vec<&'static Directive> = DIRECTIVES
-        .iter()
-        .filter(|d| !matches!(d.effect, Effect::Fixed(_)) && accepts(d))
-        .collect();
+    let rows: Vec<&'static Directive> = DIRECTIVES.iter().filter(|d| accepts(d)).collect();
     // Directives whose value has several words are generated more often than other directives.
     let special: Vec<&'static Directive> = rows
         .iter()

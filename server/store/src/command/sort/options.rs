@@ -67,6 +67,25 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
+    /// Checks that the keys of BY and GET have the slot of the sorted key, as a cluster requires.
+    ///
+    /// # Errors
+    /// Returns Redis's error.
+    pub(super) fn check_slots(&self, slot: u16) -> Result<(), Error> {
+        let by = self.by.as_ref().filter(|_| !self.constant);
+        if by.is_some_and(|by| !by.has_slot(slot)) {
+            return Err(Error::fixed(
+                "ERR BY option of SORT denied in Cluster mode when keys formed by the pattern may be in different slots.",
+            ));
+        }
+        if !self.get.iter().all(|get| get.has_slot(slot)) {
+            return Err(Error::fixed(
+                "ERR GET option of SORT denied in Cluster mode when keys formed by the pattern may be in different slots.",
+            ));
+        }
+        Ok(())
+    }
+
     /// Returns the range of `len` elements that LIMIT selects.
     pub(super) fn part(&self, len: usize) -> Range<usize> {
         let within = |number: i64| usize::try_from(number).unwrap_or(0).min(len);

@@ -1,6 +1,8 @@
 //! BY and GET patterns of SORT: the name of a key, or of a key and a hash field, with an asterisk
 //! for the element.
 
+use punctual_cluster::slot;
+
 use crate::turn::Cx;
 use crate::value::Value;
 use crate::value::text::Text;
@@ -10,7 +12,7 @@ pub(super) enum Pattern<'a> {
     /// `#`: the element itself.
     Element,
     /// A pattern without an asterisk, which finds no value.
-    Nowhere,
+    Nowhere(&'a [u8]),
     /// A key name around the element, and an optional hash field.
     Key {
         before: &'a [u8],
@@ -27,7 +29,7 @@ impl<'a> Pattern<'a> {
             return Self::Element;
         }
         let Some(asterisk) = pattern.iter().position(|byte| *byte == b'*') else {
-            return Self::Nowhere;
+            return Self::Nowhere(pattern);
         };
         let (before, after) = (&pattern[..asterisk], &pattern[asterisk + 1..]);
         let arrow = after.windows(2).position(|two| two == b"->");
@@ -45,12 +47,25 @@ impl<'a> Pattern<'a> {
         }
     }
 
+    /// Returns whether all keys that the pattern may name have this slot: the slot of a hash tag
+    /// before the asterisk.
+    pub(super) fn has_slot(&self, slot: u16) -> bool {
+        match self {
+            Self::Element => true,
+            Self::Nowhere(name) => slot::of_key(name) == slot,
+            Self::Key { before, .. } => {
+                let tag = slot::hash_tag(before);
+                tag.len() < before.len() && slot::of_key(tag) == slot
+            }
+        }
+    }
+
     /// Calls `with` with the value for an element, or `None` if it is missing or has another type.
     /// Counts a read of the key.
     pub(super) fn look_up(&self, cx: &mut Cx, element: &[u8], with: impl FnOnce(Option<&[u8]>)) {
         let (before, after, field) = match self {
             Self::Element => return with(Some(element)),
-            Self::Nowhere => return with(None),
+            Self::Nowhere(_) => return with(None),
             Self::Key {
                 before,
                 after,

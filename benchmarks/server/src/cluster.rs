@@ -1,0 +1,260 @@
+//! `bench cluster`: what cluster mode costs, how long a failover takes, and how long a reshard.
+//!
+//! - *cost*: one node that owns all slots, beside the same program without cluster mode.
+//! - *failover*: three primaries and one replica; from SIGKILL of its primary until the replica
+//!   accepts a write.
+//! - *reshard*: `redis-cli --cluster reshard` moves half of the slots to an empty node, while
+//!   another client reads.
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::client::{Client, text_of};
+use crate::error::{Error, Result};
+use crate::keyload::set_keys;
+use crate::launch::{Program, Server};
+use crate::load::{Generator, Load};
+use crate::options::Common;
+use crate::report::Report;
+use crate::server::Bench;
+use crate::sheet::{self, Bar, Column, Figures, Sheet};
+use crate::table::thousands;
+use crate::workload::{self, Template};
+
+/// `cluster-node-timeout` in ms.
+const NODE_TIMEOUT: &str = "2000";
+/// Time limit for a view of the cluster that all nodes share.
+const AGREEMENT_LIMIT: Duration = Duration::from_secs(60);
+/// Delay until an idle server sleeps, so that the kernel has updated its CPU time.
+const SETTLE: Duration = Duration::from_millis(20);
+const PIPELINES: [(u32, &str); 3] = [
+    (1, "GET, P=1, µs"),
+    (16, "GET, P=16, µs"),
+    (64, "GET, P=64, µs"),
+];
+const SLOTS: u32 = 16_384;
+
+/// Runs the benchmark and prints the report.
+pub(crate) fn run(common: &Common, programs: &[Program], report: &mut Report) -> Result<()> {
+    let parts = common.parts(&["cost", "failover", "reshard"])?;
+    let timeout = format!("cluster-node-timeout {NODE_TIMEOUT} ms");
+    report.header("Cluster mode", programs, &[&timeout]);
+    if parts.contains(&"cost") {
+        cost(common, programs, report)?;
+    }
+    if parts.contains(&"failover") {
+        failover(common, programs, report)?;
+    }
+    if parts.contains(&"reshard") {
+        reshard(common, programs, report)?;
+    }
+    Ok(())
+}
+
+/// Starts a node without slots.
+fn start_node(program: &Program) -> Result<Server> {
+    let bus = punctual_harness::free_port().to_string();
+    program.start(&[
+        ("cluster-enabled", "yes"),
+        ("cluster-port", &bus),
+        ("cluster-node-timeout", NODE_TIMEOUT),
+    ])
+}
+
+/// Starts primaries that share all slots, and waits until all of them serve.
+fn start_cluster(program: &Program, primaries: u32) -> Result<Vec<Server>> {
+    let nodes = (0..primaries).map(|_| start_node(program));
+    let nodes: Vec<Server> = nodes.collect::<Result<_>>()?;
+    for (number, node) in (0..).zip(&nodes) {
+        let (first, end) = (SLOTS * number / primaries, SLOTS * (number + 1) / primaries);
+        let (first, last) = (first.to_string(), (end - 1).to_string());
+        let mut client = node.client()?;
+        client.expect(&["CLUSTER", "ADDSLOTSRANGE", &first, &last])?;
+        client.expect(&["CLUSTER", "SET-CONFIG-EPOCH", &(number + 1).to_string()])?;
+        meet(&mut client, &nodes[0])?;
+    }
+    wait_until_ok(&nodes)?;
+    Ok(nodes)
+}
+
+fn meet(client: &mut Client, node: &Server) -> Result<()> {
+    let port = node.addr.port().to_string();
+    let info = node.client()?.command(&["CONFIG", "GET", "cluster-port"])?;
+    let bus = info.as_slice().and_then(|pair| pair.get(1)).map(text_of);
+    let bus = bus.ok_or_else(|| Error::Invalid("no cluster-port".into()))?;
+    let words = ["CLUSTER", "MEET", "127.0.0.1", &port, &bus];
+    client.expect(&words).map(drop)
+}
+
+/// Blocks until `holds` returns true.
+fn wait_until(what: &str, mut holds: impl FnMut() -> Result<bool>) -> Result<Duration> {
+    let begun = Instant::now();
+    while !holds()? {
+        if begun.elapsed() > AGREEMENT_LIMIT {
+            return Err(Error::Invalid(format!("no {what} within a minute")));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(begun.elapsed())
+}
+
+fn wait_until_ok(nodes: &[Server]) -> Result<()> {
+    for node in nodes {
+        let mut client = node.client()?;
+        wait_until("cluster that is ok", || {
+            let info = client.command(&["CLUSTER", "INFO"])?;
+            let known = format!("cluster_known_nodes:{}\r", nodes.len());
+            let text = text_of(&info);
+            Ok(text.starts_with("cluster_state:ok") && text.contains(&known))
+        })?;
+    }
+    Ok(())
+}
+
+/// Measures GETs and the memory of keys of one node with all slots, and of the same program without
+/// cluster mode.
+fn cost(common: &Common, programs: &[Program], report: &mut Report) -> Result<()> {
+    let (keys, requests) = (
+        common.keys(100_000, 1_000_000),
+        common.usual(200_000, 1_000_000),
+    );
+    let (mut servers, mut columns) = (Vec::new(), Vec::new());
+    for program in programs {
+        for (ending, in_cluster) in [("", false), (" cluster", true)] {
+            let server = match in_cluster {
+                true => start_cluster(program, 1)?.remove(0),
+                false => program.start(&[])?,
+            };
+            let empty = server.resident()?;
+            set_keys(&mut server.client()?, keys)?;
+            let bytes = server.resident()?.saturating_sub(empty) as f64 / keys as f64;
+            columns.push(Column {
+                label: format!("{}{ending}", program.label),
+                product: format!("{}{ending}", program.product),
+                ours: program.ours,
+                bases: match in_cluster {
+                    true => vec![servers.len() - 1],
+                    false => Vec::new(),
+                },
+            });
+            servers.push((server, bytes));
+        }
+    }
+    let mut bars: Vec<_> = PIPELINES
+        .iter()
+        .map(|(_, name)| (*name, Bar::RatioAtMost(1.03)))
+        .collect();
+    bars.push(("bytes a key", Bar::RatioAtMost(1.03)));
+    let mut sheet = Sheet::new("cluster", columns);
+    let get = workload::find(&["get"])?;
+    let case = format!("GETs of {} keys", thousands(keys as f64));
+    sheet.measure(report, &case, &bars, common.rounds(3, 7), |at, round| {
+        let (server, bytes) = &servers[at];
+        let mut figures = Figures::default();
+        let mut bench = Bench::open(server, 50, 16, keys, SETTLE)?;
+        for (pipeline, name) in PIPELINES {
+            let measured = bench.measure(get[0], pipeline, requests, u64::from(round))?;
+            figures.put(name, measured.get("CPU, µs").unwrap_or(f64::NAN));
+        }
+        figures.put("bytes a key", *bytes);
+        Ok(figures)
+    })?;
+    sheet.show(report)
+}
+
+/// Measures the time from SIGKILL of a primary until its replica accepts a write.
+fn failover(common: &Common, programs: &[Program], report: &mut Report) -> Result<()> {
+    let bars = [("first write after, s", Bar::RatioAtMost(1.0))];
+    let mut sheet = Sheet::new("cluster", sheet::columns(programs));
+    let rounds = common.rounds(3, 9);
+    sheet.measure(report, "a primary is killed", &bars, rounds, |at, _| {
+        let mut nodes = start_cluster(&programs[at], 3)?;
+        let replica = start_node(&programs[at])?;
+        let mut client = replica.client()?;
+        meet(&mut client, &nodes[0])?;
+        nodes.push(replica);
+        wait_until_ok(&nodes)?;
+        let primary = nodes[0].client()?.command(&["CLUSTER", "MYID"])?;
+        let primary = text_of(&primary);
+        client.expect(&["CLUSTER", "REPLICATE", &primary])?;
+        nodes[0].client()?.expect(&["SET", "{06S}", "x"])?;
+        wait_until("replica", || {
+            let info = client.info("replication")?;
+            Ok(info.contains("master_link_status:up"))
+        })?;
+        let replicas = format!("slave {primary}");
+        for node in &nodes {
+            let mut client = node.client()?;
+            wait_until("replica in all tables", || {
+                let table = client.command(&["CLUSTER", "NODES"])?;
+                Ok(text_of(&table).contains(&replicas))
+            })?;
+        }
+        nodes[0].kill();
+        let time = wait_until("failover", || {
+            let reply = client.command(&["SET", "{06S}", "y"])?;
+            Ok(reply.as_bytes() == Some(b"OK"))
+        })?;
+        Ok(Figures::from([(
+            "first write after, s",
+            time.as_secs_f64(),
+        )]))
+    })?;
+    sheet.show(report)
+}
+
+/// Measures `redis-cli --cluster reshard`, and GETs meanwhile.
+fn reshard(common: &Common, programs: &[Program], report: &mut Report) -> Result<()> {
+    let keys = common.keys(20_000, 1_000_000);
+    let bars = [
+        ("reshard, s", Bar::RatioAtMost(0.6)),
+        ("longest GET, ms", Bar::AtMost(5.0)),
+    ];
+    let mut sheet = Sheet::new("cluster", sheet::columns(programs));
+    let case = format!("half of the slots of {} keys move", thousands(keys as f64));
+    sheet.measure(report, &case, &bars, common.rounds(1, 3), |at, _| {
+        let mut nodes = start_cluster(&programs[at], 1)?;
+        set_keys(&mut nodes[0].client()?, keys)?;
+        let target = start_node(&programs[at])?;
+        meet(&mut target.client()?, &nodes[0])?;
+        nodes.push(target);
+        wait_until_ok(&nodes)?;
+        let id = |node: &Server| -> Result<String> {
+            let id = node.client()?.command(&["CLUSTER", "MYID"])?;
+            Ok(text_of(&id))
+        };
+        let (from, to) = (id(&nodes[0])?, id(&nodes[1])?);
+        let mut generator = Generator::connect(nodes[0].addr, 1)?;
+        let template = Template::new(&["GET", "key:{n}"], 16);
+        let load = Load {
+            template: &template,
+            pipeline: 1,
+            requests: 0,
+            keys: 0..keys,
+            seed: 1,
+            stop: None,
+        };
+        let (time, outcome) = generator.run_while(&load, || {
+            let begun = Instant::now();
+            let slots = (SLOTS / 2).to_string();
+            let output = Command::new("redis-cli")
+                .args(["--cluster", "reshard", &nodes[0].addr.to_string()])
+                .args(["--cluster-from", &from, "--cluster-to", &to])
+                .args(["--cluster-slots", &slots, "--cluster-yes"])
+                .stdout(Stdio::null())
+                .status()
+                .map_err(Error::system("running redis-cli"))?;
+            match output.success() {
+                true => Ok(begun.elapsed()),
+                false => Err(Error::Invalid("redis-cli --cluster reshard failed".into())),
+            }
+        })?;
+        let moved = nodes[1].client()?.integer(&["DBSIZE"])?;
+        Ok(Figures::from([
+            ("reshard, s", time.as_secs_f64()),
+            ("longest GET, ms", outcome.ms(100.0)),
+            ("keys moved", moved as f64),
+        ]))
+    })?;
+    sheet.show(report)
+}

@@ -1,0 +1,191 @@
+//! Cluster mode: this server as a node of a Redis Cluster (docs/cluster.md).
+//!
+//! The state machine of `punctual-cluster` decides. This module gives it time, keeps `nodes.conf`
+//! ([`file`]), and publishes the owners of slots for the admission of commands ([`routes`]). Loop 0
+//! carries out the other orders of the machine (`event_loop/cluster.rs`).
+//!
+//! Ground rules:
+//! - Any thread may call [`Cluster::run`]. Its lock is the last in the order of locks: nothing
+//!   else is locked while it is held, and the file is written under it. So what a call reveals,
+//!   in a reply or on the bus, is saved before.
+//! - The machine's time is the unix time at the start plus the stopwatch: neither a virtual clock
+//!   nor a step of the system clock affects failure detection.
+
+mod file;
+pub(crate) mod routes;
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
+use parking_lot::{Mutex, RwLock};
+use punctual_cluster::NodeId;
+use punctual_cluster::config::Config as Nodes;
+use punctual_cluster::nodes::Address;
+use punctual_cluster::state::{Machine, Output, Settings as MachineSettings};
+
+use crate::config::{ClusterSettings, Settings};
+use crate::world::World;
+use crate::world::disk::Disk;
+use file::NodesFile;
+pub use file::NodesFileError;
+use routes::{Routes, StableSlots};
+
+/// State of cluster mode.
+pub(crate) struct Cluster {
+    world: World,
+    /// Unix time at the stopwatch's zero.
+    epoch_ms: u64,
+    node: Mutex<Node>,
+    routes: RwLock<Arc<Routes>>,
+    /// Port of the bus.
+    pub(crate) bus_port: AtomicU32,
+    /// Slots whose commands run here without further checks.
+    pub(crate) stable: StableSlots,
+}
+
+struct Node {
+    machine: Machine,
+    file: NodesFile,
+    /// Orders for loop 0.
+    orders: VecDeque<Output>,
+}
+
+impl Cluster {
+    /// Reads `nodes.conf` and locks it.
+    ///
+    /// # Errors
+    /// Another server has locked the file, or it cannot be read or created.
+    pub(crate) fn open(
+        world: World,
+        disk: &Disk,
+        settings: &Settings,
+    ) -> Result<Self, NodesFileError> {
+        let epoch_ms = (world.wall_micros() / 1000).saturating_sub(world.stopwatch_ms());
+        let path = settings.dir.join(&settings.cluster.file);
+        let (file, nodes) = NodesFile::open(disk, path)?;
+        let mut random = move || world.random();
+        let nodes = nodes.unwrap_or_else(|| {
+            Nodes::of_new_node(NodeId::random(&mut random), NodeId::random(&mut random))
+        });
+        let now_ms = epoch_ms + world.stopwatch_ms();
+        let machine = Machine::new(machine_settings(settings), nodes, Box::new(random), now_ms);
+        Ok(Self {
+            world,
+            epoch_ms,
+            node: Mutex::new(Node {
+                machine,
+                file,
+                orders: VecDeque::new(),
+            }),
+            routes: RwLock::default(),
+            bus_port: AtomicU32::new(0),
+            stable: StableSlots::default(),
+        })
+    }
+
+    /// Returns the machine's time in unix ms.
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.epoch_ms + self.world.stopwatch_ms()
+    }
+
+    /// Returns the time of the stopwatch, in milliseconds, for a time of the machine.
+    pub(crate) fn stopwatch_ms(&self, machine_ms: u64) -> u64 {
+        machine_ms.saturating_sub(self.epoch_ms)
+    }
+
+    /// Calls the machine, saves its table, and publishes the routes. Also returns whether the routes
+    /// have changed. If the table cannot be saved, nothing that depends on it is ordered, and the
+    /// server must stop.
+    pub(crate) fn run<R>(
+        &self,
+        work: impl FnOnce(&mut Machine, u64) -> R,
+    ) -> (R, io::Result<bool>) {
+        let mut node = self.node.lock();
+        let result = work(&mut node.machine, self.now_ms());
+        let mut published = false;
+        while let Some(output) = node.machine.poll() {
+            match output {
+                Output::View => {
+                    self.publish(&node.machine);
+                    published = true;
+                }
+                Output::Save { sync } => {
+                    if let Err(error) = node.file.save(&node.machine.config(), sync) {
+                        return (result, Err(error));
+                    }
+                }
+                order => node.orders.push_back(order),
+            }
+        }
+        (result, Ok(published))
+    }
+
+    /// Reads the machine.
+    pub(crate) fn read<R>(&self, work: impl FnOnce(&Machine) -> R) -> R {
+        work(&self.node.lock().machine)
+    }
+
+    /// Takes the orders for loop 0.
+    pub(crate) fn take_orders(&self) -> VecDeque<Output> {
+        std::mem::take(&mut self.node.lock().orders)
+    }
+
+    /// Returns the owners of slots.
+    pub(crate) fn routes(&self) -> Arc<Routes> {
+        Arc::clone(&self.routes.read())
+    }
+
+    /// Applies changed directives, and the ports on which the server listens.
+    pub(crate) fn configure(machine: &mut Machine, settings: &Settings, ports: Ports) {
+        machine.set_settings(machine_settings(settings));
+        machine.set_address(own_address(&settings.cluster, ports, settings.tls.cluster));
+    }
+
+    fn publish(&self, machine: &Machine) {
+        let routes = Arc::new(Routes::of(machine));
+        self.stable.set(&routes);
+        *self.routes.write() = routes;
+    }
+}
+
+/// The ports on which the server listens.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ports {
+    pub(crate) plain: u16,
+    pub(crate) tls: u16,
+    pub(crate) bus: u16,
+}
+
+fn own_address(settings: &ClusterSettings, ports: Ports, tls: bool) -> Address {
+    let or = |announced: u16, port: u16| if announced == 0 { port } else { announced };
+    let plain = or(settings.announce_port, ports.plain);
+    let encrypted = or(settings.announce_tls_port, ports.tls);
+    let (port, other_port) = if tls {
+        (encrypted, plain)
+    } else {
+        (plain, encrypted)
+    };
+    Address {
+        host: settings.announce_ip.clone(),
+        port,
+        other_port,
+        bus_port: or(settings.announce_bus_port, ports.bus),
+        hostname: settings.announce_hostname.clone(),
+        name: settings.announce_name.clone(),
+    }
+}
+
+fn machine_settings(settings: &Settings) -> MachineSettings {
+    let cluster = &settings.cluster;
+    MachineSettings {
+        node_timeout_ms: cluster.node_timeout_ms,
+        require_full_coverage: cluster.require_full_coverage,
+        validity_factor: cluster.validity_factor,
+        no_failover: cluster.no_failover,
+        allow_replica_migration: cluster.allow_replica_migration,
+        migration_barrier: cluster.migration_barrier,
+        replication_ping_ms: settings.repl_ping_period_s * 1000,
+    }
+}

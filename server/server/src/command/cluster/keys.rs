@@ -1,0 +1,165 @@
+//! CLUSTER subcommands about the keys of slots: KEYSLOT, COUNTKEYSINSLOT, GETKEYSINSLOT, SLOT-STATS.
+
+use punctual_cluster::slot::{SLOTS, SlotSet, of_key};
+use punctual_cluster::state::Machine;
+use punctual_resp::decimal::parse_i64;
+use punctual_resp::{Args, OwnedArgs, Reply};
+use punctual_store::{Error, Turn};
+
+use super::node;
+use super::slots::range;
+use crate::command::replies::wrong_form;
+use crate::node::call::Call;
+use crate::table::Run;
+
+pub(super) fn key_slot(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
+    node(call.shared)?;
+    reply.int(of_key(args.at(2)).into());
+    Ok(())
+}
+
+pub(super) fn count(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
+    node(call.shared)?;
+    let slot = parse_i64(args.at(2)).ok_or(Error::NotInteger)?;
+    let slot = in_range(slot).ok_or(Error::fixed("ERR Invalid slot"))?;
+    reply.int(call.turn.count_keys_in_slot(slot) as i64);
+    Ok(())
+}
+
+pub(super) fn get(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
+    node(call.shared)?;
+    let number = |at| parse_i64(args.at(at)).ok_or(Error::NotInteger);
+    let (slot, most) = (number(2)?, number(3)?);
+    let (Some(slot), Ok(most)) = (in_range(slot), usize::try_from(most)) else {
+        return Err(Error::fixed("ERR Invalid slot or number of keys"));
+    };
+    let mut keys: Vec<Box<[u8]>> = Vec::new();
+    call.turn
+        .keys_in_slot(slot, most, |key| keys.push(key.into()));
+    reply.array(keys.len());
+    keys.iter().for_each(|key| reply.bulk(key));
+    Ok(())
+}
+
+fn in_range(slot: i64) -> Option<u16> {
+    u16::try_from(slot).ok().filter(|slot| *slot < SLOTS)
+}
+
+/// The slots that SLOT-STATS shows.
+enum Filter {
+    Range(u16, u16),
+    /// The slots with the most keys, or with the fewest ones.
+    ByKeys {
+        most: usize,
+        ascending: bool,
+    },
+}
+
+impl Filter {
+    fn parse(args: Args) -> Result<Self, Error> {
+        if args.len() == 5 && args.at(2).eq_ignore_ascii_case(b"slotsrange") {
+            let (first, last) = range(args.at(3), args.at(4), "Start")?;
+            return Ok(Self::Range(first, last));
+        }
+        if !args.at(2).eq_ignore_ascii_case(b"orderby") {
+            return Err(wrong_form("CLUSTER", args));
+        }
+        if !args.at(3).eq_ignore_ascii_case(b"key-count") {
+            return Err(Error::fixed("ERR Unrecognized sort metric for ORDERBY."));
+        }
+        let (mut limit, mut ascending) = (None, None);
+        let mut at = 4;
+        while at < args.len() {
+            let word = args.at(at).to_ascii_lowercase();
+            let again = match word.as_slice() {
+                b"limit" if at + 1 < args.len() => {
+                    at += 1;
+                    let most =
+                        parse_i64(args.at(at)).filter(|most| (1..=SLOTS.into()).contains(most));
+                    let most = most.ok_or(Error::fixed(
+                        "ERR Limit has to lie in between 1 and 16384 (maximum number of slots).",
+                    ))?;
+                    limit.replace(most as usize).is_some()
+                }
+                b"asc" | b"desc" => ascending.replace(word == b"asc").is_some(),
+                _ => return Err(Error::Syntax),
+            };
+            if again {
+                return Err(Error::fixed(
+                    "ERR Multiple filters of the same type are disallowed.",
+                ));
+            }
+            at += 1;
+        }
+        Ok(Self::ByKeys {
+            most: limit.unwrap_or(SLOTS.into()),
+            ascending: ascending.unwrap_or(false),
+        })
+    }
+}
+
+pub(super) fn stats(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
+    let cluster = node(call.shared)?;
+    let filter = Filter::parse(args)?;
+    let served = cluster.read(served_slots);
+    let counts = count_all_keys(call.turn);
+    let count = |slot: &u16| counts[usize::from(*slot)];
+    let slots: Vec<u16> = match filter {
+        Filter::Range(first, last) => {
+            let all = first..=last;
+            all.filter(|slot| served.contains(*slot)).collect()
+        }
+        Filter::ByKeys { most, ascending } => {
+            let mut slots: Vec<u16> = served.iter().collect();
+            slots.sort_by(|a, b| match ascending {
+                true => count(a).cmp(&count(b)),
+                false => count(b).cmp(&count(a)),
+            });
+            slots.truncate(most);
+            slots
+        }
+    };
+    reply.array(slots.len());
+    for slot in slots {
+        reply.array(2);
+        reply.int(slot.into());
+        reply.map(1);
+        reply.bulk(b"key-count");
+        reply.int(count(&slot) as i64);
+    }
+    Ok(())
+}
+
+/// Returns the slots of this node's shard.
+fn served_slots(machine: &Machine) -> SlotSet {
+    let table = machine.nodes();
+    let own = table.own();
+    let primary = own.primary.and_then(|id| table.get(id));
+    primary.unwrap_or(own).slots.clone()
+}
+
+/// Returns whether database 0 has keys.
+pub(super) fn has_keys(turn: &mut Turn) -> bool {
+    turn.lock_all();
+    turn.held_dbs(0).any(|(_, part)| !part.is_empty())
+}
+
+/// Removes all keys, as FLUSHALL does.
+pub(super) fn remove_all_keys(call: &mut Call) -> Result<(), Error> {
+    let words: OwnedArgs = ["FLUSHALL"].into_iter().collect();
+    let entry = call.shared.commands.table().get(b"flushall");
+    let Some(Run::Keyspace(command)) = entry.map(|entry| entry.run) else {
+        return Ok(());
+    };
+    let mut unused = Vec::new();
+    let mut reply = Reply::new(&mut unused, call.session.protocol);
+    call.turn
+        .run(command, 0, false, words.as_args(), &mut reply)
+}
+
+/// Returns the number of keys in each slot.
+fn count_all_keys(turn: &mut Turn) -> Vec<usize> {
+    (0..SLOTS)
+        .map(|slot| turn.count_keys_in_slot(slot))
+        .collect()
+}

@@ -1,0 +1,226 @@
+//! The check of a command's slot in cluster mode: all keys have one slot, which this node serves.
+
+use punctual_cluster::slot;
+use punctual_resp::Args;
+use punctual_store::spec::{Flags, Group};
+use punctual_store::{Error, Turn};
+
+use super::Dispatcher;
+use crate::cluster::Cluster;
+use crate::cluster::routes::{Refused, Request};
+use crate::session::Session;
+use crate::table::Entry;
+
+const CROSS_SLOT: Error = Error::fixed("CROSSSLOT Keys in request don't hash to the same slot");
+
+/// The slots of the keys of one command, or of all commands of a transaction.
+#[derive(Default)]
+struct Slots {
+    /// The first key's slot.
+    first: Option<u16>,
+    keys: usize,
+    /// Whether another key has another slot.
+    differ: bool,
+}
+
+impl Slots {
+    #[inline]
+    fn add(&mut self, turn: &Turn, entry: &Entry, args: Args) {
+        entry.row.keys.each(args, &mut |at| {
+            let slot = turn.slot_of(args.at(at));
+            self.keys += 1;
+            self.differ |= *self.first.get_or_insert(slot) != slot;
+        });
+    }
+
+    #[inline]
+    fn of(turn: &Turn, session: &Session, entry: &Entry, args: Args) -> Self {
+        let mut slots = Self::default();
+        match &session.multi {
+            Some(transaction) if entry.row.flags.has(Flags::EXECUTES) => {
+                for (entry, args) in transaction.commands() {
+                    slots.add(turn, entry, args);
+                }
+            }
+            _ => slots.add(turn, entry, args),
+        }
+        slots
+    }
+}
+
+/// Checks that all keys of a command have the slot of `key`.
+///
+/// # Errors
+/// Returns the error to reply.
+pub(super) fn entry_has_slot_of(
+    turn: &Turn,
+    key: &[u8],
+    entry: &Entry,
+    args: Args,
+) -> Result<(), Error> {
+    let mut slots = Slots {
+        first: Some(slot::of_key(key)),
+        ..Slots::default()
+    };
+    slots.add(turn, entry, args);
+    if slots.differ {
+        Err(CROSS_SLOT)
+    } else {
+        Ok(())
+    }
+}
+
+impl Dispatcher<'_, '_> {
+    /// Returns the error for a client's command that does not run at this node.
+    #[inline]
+    pub(super) fn misplaced(
+        &mut self,
+        cluster: &Cluster,
+        session: &Session,
+        entry: &Entry,
+        args: Args,
+    ) -> Option<Error> {
+        if !entry.row.flags.has(Flags::NO_CLUSTER)
+            && let Some(at) = entry.row.keys.only()
+            && let Some(key) = args.get(at)
+            && cluster.stable.contains(self.turn.slot_of(key))
+        {
+            return None;
+        }
+        self.misplaced_slowly(cluster, session, entry, args)
+    }
+
+    #[inline(never)]
+    fn misplaced_slowly(
+        &mut self,
+        cluster: &Cluster,
+        session: &Session,
+        entry: &Entry,
+        args: Args,
+    ) -> Option<Error> {
+        if entry.row.flags.has(Flags::NO_CLUSTER) {
+            let name = entry.name.to_ascii_uppercase();
+            let text = format!("ERR {name} is not allowed in cluster mode");
+            return Some(Error::Text(text.into()));
+        }
+        let slots = Slots::of(self.turn, session, entry, args);
+        let slot = slots.first?;
+        if cluster.stable.contains(slot) && !slots.differ {
+            return None;
+        }
+        self.route(cluster, session, entry, args, &slots)
+    }
+
+    #[cold]
+    fn route(
+        &mut self,
+        cluster: &Cluster,
+        session: &Session,
+        entry: &Entry,
+        args: Args,
+        slots: &Slots,
+    ) -> Option<Error> {
+        let slot = slots.first?;
+        let endpoint = self.shared.settings().cluster.endpoint;
+        let routes = cluster.routes();
+        let refused = self.refused(cluster, session, entry, args, slots);
+        if slots.differ && refused != Some(Refused::NoOwner) {
+            return Some(CROSS_SLOT);
+        }
+        refused.map(|refused| routes.error(refused, slot, endpoint))
+    }
+
+    fn refused(
+        &mut self,
+        cluster: &Cluster,
+        session: &Session,
+        entry: &Entry,
+        args: Args,
+        slots: &Slots,
+    ) -> Option<Refused> {
+        let flags = entry.row.flags;
+        let settings = self.shared.settings();
+        let request = Request {
+            slot: slots.first?,
+            several: slots.keys > 1,
+            writes: match &session.multi {
+                Some(transaction) if flags.has(Flags::EXECUTES) => transaction.writes(),
+                _ => self.may_write(entry, args),
+            },
+            channels: entry.row.group == Group::Pubsub,
+            moves: flags.has(Flags::MIGRATES),
+            read_only: session.reads_replica,
+            asking: session.asking > 0 || flags.has(Flags::ASKING),
+            reads_when_down: settings.cluster.reads_when_down,
+            channels_when_down: settings.cluster.channels_when_down,
+        };
+        let routes = cluster.routes();
+        routes
+            .check(request, || self.count_keys(session, entry, args))
+            .err()
+    }
+
+    /// Returns how many of a command's keys exist, and how many are missing.
+    fn count_keys(&mut self, session: &Session, entry: &Entry, args: Args) -> (usize, usize) {
+        let (mut present, mut missing) = (0, 0);
+        let mut count = |entry: &Entry, args: Args| {
+            entry.row.keys.each(
+                args,
+                &mut |at| match self.turn.has_key(session.db, args.at(at)) {
+                    true => present += 1,
+                    false => missing += 1,
+                },
+            );
+        };
+        match &session.multi {
+            Some(transaction) if entry.row.flags.has(Flags::EXECUTES) => {
+                for (entry, args) in transaction.commands() {
+                    count(entry, args);
+                }
+            }
+            _ => count(entry, args),
+        }
+        (present, missing)
+    }
+
+    /// Returns the error for a script's command whose keys this node does not serve, or have
+    /// another slot than the script's other keys.
+    #[cold]
+    pub(super) fn misplaced_in_script(
+        &mut self,
+        cluster: &Cluster,
+        session: &Session,
+        entry: &Entry,
+        args: Args,
+    ) -> Option<Error> {
+        let slots = Slots::of(self.turn, session, entry, args);
+        let slot = slots.first?;
+        let of_script = *self.script.slot.get_or_insert(slot);
+        if slots.differ {
+            let text = format!(
+                "ERR Command '{}' in script attempted to access keys that don't hash to the same slot",
+                entry.name
+            );
+            return Some(Error::Text(text.into()));
+        }
+        if !self.script.crosses_slots && slot != of_script {
+            return Some(Error::fixed(
+                "ERR Script attempted to access keys that do not hash to the same slot",
+            ));
+        }
+        let refused = match cluster.stable.contains(slot) {
+            true => None,
+            false => self.refused(cluster, session, entry, args, &slots),
+        };
+        let text = match refused? {
+            Refused::DownForWrites => {
+                "ERR Script attempted to execute a write command while the cluster is down and readonly"
+            }
+            Refused::Down | Refused::NoOwner => {
+                "ERR Script attempted to execute a command while the cluster is down"
+            }
+            _ => "ERR Script attempted to access a non local key in a cluster node",
+        };
+        Some(Error::fixed(text))
+    }
+}

@@ -1,0 +1,312 @@
+//! The cluster's bus, and the orders of its state machine. Only loop 0 runs this.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_cluster::NodeId;
+use punctual_cluster::slot::{SlotSet, of_key};
+use punctual_cluster::state::{LinkId, Output};
+use punctual_resp::Reply;
+
+use crate::client::pause::Purpose;
+use crate::event_loop::EventLoop;
+use crate::event_loop::dials::Peer;
+use crate::log;
+use crate::net::dial::Conversation;
+use crate::net::listener::Arrival;
+use crate::node::order::Order;
+use crate::node::waiting::answer_unserved;
+use crate::pubsub::Kind;
+use crate::replication::upstream::Address;
+
+/// Maximum silence of a connection. The state machine closes the connections of dead nodes much
+/// earlier; this limit is for strangers.
+const SILENCE_MAX: Duration = Duration::from_secs(3600);
+/// Number of keys of a lost slot that one call deletes.
+const DELETED_AT_ONCE: usize = 1024;
+
+/// Bytes of one connection of the bus, on their way between the socket and the state machine.
+pub(super) struct BusLink {
+    pub(super) id: LinkId,
+    /// Whether the state machine knows that the connection is established.
+    is_known: bool,
+    output: Vec<u8>,
+    input: Vec<u8>,
+}
+
+/// Events of a connection of the bus, for the state machine.
+pub(super) struct BusEvents {
+    link: LinkId,
+    connected: bool,
+    input: Vec<u8>,
+}
+
+impl BusLink {
+    fn new(id: LinkId, is_known: bool) -> Self {
+        Self {
+            id,
+            is_known,
+            output: Vec::new(),
+            input: Vec::new(),
+        }
+    }
+
+    /// Takes the events since the last call.
+    pub(super) fn take_events(&mut self, established: bool) -> BusEvents {
+        BusEvents {
+            link: self.id,
+            connected: established && !std::mem::replace(&mut self.is_known, established),
+            input: std::mem::take(&mut self.input),
+        }
+    }
+}
+
+impl Conversation for BusLink {
+    fn write_output(&mut self, _: u64, output: &mut Vec<u8>) {
+        output.append(&mut self.output);
+    }
+
+    fn read_input(&mut self, input: &mut Vec<u8>) -> bool {
+        self.input.append(input);
+        false
+    }
+}
+
+impl EventLoop {
+    /// Adds a connection that another node has opened to this node's bus.
+    pub(super) fn join_bus(&mut self, arrival: Arrival) {
+        let shared = Arc::clone(&self.shared);
+        let Some(cluster) = &shared.cluster else {
+            return;
+        };
+        let encrypted = self.settings.tls.cluster;
+        if self.settings.cluster.protected_bus && !encrypted && !arrival.local {
+            log::warning!(
+                shared.logger,
+                "A connection to the cluster's bus from {} was refused: without tls-cluster the bus accepts connections from this machine only, unless cluster-bus-port-protected-mode is no.",
+                arrival.addr
+            );
+            return;
+        }
+        let host = |text: &str| {
+            let addr = text.parse().ok();
+            addr.map_or(String::new(), |addr: SocketAddr| {
+                addr.ip().to_canonical().to_string()
+            })
+        };
+        let (peer, local) = (host(&arrival.addr), host(&arrival.laddr));
+        let id = shared.in_cluster(cluster, |machine, now_ms| {
+            machine.accepted(&peer, &local, now_ms)
+        });
+        let bus = Peer::Bus(BusLink::new(id, true));
+        self.serve_dial(arrival.socket, SILENCE_MAX, bus);
+    }
+
+    /// Passes the events of a connection to the state machine.
+    pub(super) fn handle_bus(&mut self, events: &BusEvents) {
+        let shared = Arc::clone(&self.shared);
+        if let Some(cluster) = &shared.cluster
+            && (events.connected || !events.input.is_empty())
+        {
+            shared.in_cluster(cluster, |machine, now_ms| {
+                if events.connected {
+                    machine.connected(events.link, now_ms);
+                }
+                machine.received(events.link, &events.input, now_ms);
+            });
+        }
+    }
+
+    pub(super) fn bus_closed(&mut self, link: LinkId) {
+        let shared = Arc::clone(&self.shared);
+        if let Some(cluster) = &shared.cluster {
+            shared.in_cluster(cluster, |machine, now_ms| machine.closed(link, now_ms));
+            self.plan_cluster();
+        }
+    }
+
+    /// Lets the state machine handle what is due.
+    pub(super) fn tick_cluster(&mut self) {
+        let shared = Arc::clone(&self.shared);
+        if let Some(cluster) = &shared.cluster {
+            shared.in_cluster(cluster, |machine, now_ms| machine.tick(now_ms));
+            self.plan_cluster();
+        }
+    }
+
+    /// Sets the timer of the state machine's next deadline.
+    pub(super) fn plan_cluster(&mut self) {
+        let shared = Arc::clone(&self.shared);
+        if let Some(cluster) = &shared.cluster {
+            let deadline = cluster.read(|machine| machine.deadline());
+            self.dials.arm_cluster(cluster.stopwatch_ms(deadline));
+        }
+    }
+
+    /// Carries out the orders of the state machine. The loop must have no turn open.
+    pub(super) fn run_cluster(&mut self) {
+        let shared = Arc::clone(&self.shared);
+        let Some(cluster) = &shared.cluster else {
+            return;
+        };
+        for order in cluster.take_orders() {
+            match order {
+                Output::Connect { link, host, port } => self.connect_bus(link, &host, port),
+                Output::Send { link, bytes } => self.send_on_bus(link, &bytes),
+                Output::Close(link) => self.close_bus(link),
+                Output::Follow(primary) => self.follow_node(primary),
+                Output::Promoted => self.in_turn(|this, turn| {
+                    if this.shared.replication.is_replica() {
+                        this.shared.promote(turn);
+                    }
+                }),
+                Output::Lost(slots) => self.delete_slots(&slots),
+                Output::Pause(until_ms) => {
+                    let now = shared.clock.now();
+                    let time_ms = until_ms.saturating_sub(cluster.now_ms());
+                    let until_ms = now.read_ms() + time_ms;
+                    let pauses = &shared.clients.pauses;
+                    pauses.begin(Purpose::Failover, now, until_ms, true);
+                }
+                Output::Resume => {
+                    shared.clients.pauses.end(Purpose::Failover);
+                    shared.order_all(|| Order::Resume);
+                }
+                Output::Publish {
+                    channel,
+                    message,
+                    sharded,
+                } => {
+                    let (pubsub, mailboxes) = (&shared.clients.pubsub, &shared.mailboxes);
+                    if sharded {
+                        pubsub.publish_shard(mailboxes, &channel, &message);
+                    } else {
+                        pubsub.publish(mailboxes, &channel, &message);
+                    }
+                }
+                // `Cluster::run` carries these out.
+                Output::View | Output::Save { .. } => {}
+            }
+        }
+        self.follow_moved_primary();
+        self.plan_cluster();
+    }
+
+    /// Redirects clients that wait for keys of a slot which this node no longer serves, and ends
+    /// subscriptions to channels of such a slot.
+    pub(super) fn follow_routes(&mut self) {
+        let (shared, number) = (Arc::clone(&self.shared), self.number);
+        let Some(cluster) = &shared.cluster else {
+            return;
+        };
+        let (routes, endpoint) = (cluster.routes(), self.settings.cluster.endpoint);
+        for slot in 0..self.connections.len() {
+            let Some(connection) = self.connection(slot) else {
+                continue;
+            };
+            let session = &mut connection.session;
+            if let Some(waiter) = session.waiter.as_ref().filter(|waiter| waiter.has_keys())
+                && let Some(entry) = shared.commands.table().entry(waiter.id().entry)
+                && let Some(key) = entry.row.keys.first(waiter.args().as_args())
+                && let Err(refused) =
+                    routes.check_waiting(of_key(key), entry.writes(), session.reads_replica)
+                && waiter.claim()
+            {
+                let error = routes.error(refused, of_key(key), endpoint);
+                answer_unserved(&shared, number, waiter, Some(&error));
+            }
+            let lost = |channel: &&Box<[u8]>| !routes.serves_channels(of_key(channel));
+            let lost: Vec<_> = session
+                .shard_channels
+                .iter()
+                .filter(lost)
+                .cloned()
+                .collect();
+            for channel in &lost {
+                session.unsubscribe(&shared.clients.pubsub, Kind::Shard, channel);
+                let mut reply = Reply::new(&mut connection.out, session.protocol);
+                reply.push(3);
+                reply.bulk(Kind::Shard.unsubscribed());
+                reply.bulk(channel);
+                reply.int(session.reported_subscriptions(Kind::Shard) as i64);
+            }
+            if !lost.is_empty() {
+                self.mark_dirty(slot);
+            }
+        }
+    }
+
+    fn connect_bus(&mut self, link: LinkId, host: &str, port: u16) {
+        let tls = self
+            .settings
+            .tls
+            .cluster
+            .then(|| Arc::clone(&self.shared.tls));
+        let bus = Peer::Bus(BusLink::new(link, false));
+        self.dial(host, port, tls, SILENCE_MAX, bus);
+    }
+
+    fn send_on_bus(&mut self, link: LinkId, bytes: &[u8]) {
+        if let Some((number, bus)) = self.dials.bus(link) {
+            bus.output.extend_from_slice(bytes);
+            self.step(number);
+        }
+    }
+
+    fn close_bus(&mut self, link: LinkId) {
+        if let Some((number, _)) = self.dials.bus(link) {
+            self.hang_up(number);
+        }
+    }
+
+    /// Replicates another node.
+    fn follow_node(&mut self, primary: NodeId) {
+        if let Some(address) = self.node_address(primary) {
+            self.in_turn(|this, turn| this.shared.follow(turn, address));
+        }
+    }
+
+    /// Follows the primary to its new address.
+    fn follow_moved_primary(&mut self) {
+        let shared = Arc::clone(&self.shared);
+        let Some(cluster) = &shared.cluster else {
+            return;
+        };
+        let primary = cluster.read(|machine| machine.nodes().own().primary);
+        let followed = shared.replication.upstream.primary();
+        if let Some(primary) = primary
+            && let Some(address) = self.node_address(primary)
+            && followed.as_ref() != Some(&address)
+        {
+            self.in_turn(|this, turn| this.shared.follow(turn, address));
+        }
+    }
+
+    /// Returns the address for replication of a node, if it is known.
+    fn node_address(&self, node: NodeId) -> Option<Address> {
+        let cluster = self.shared.cluster.as_ref()?;
+        let address = cluster.read(|machine| {
+            let node = machine.nodes().get(node)?;
+            Some(node.address.clone())
+        });
+        let address = address.filter(|address| !address.host.is_empty())?;
+        let settings = &self.settings.tls;
+        // The first port is the encrypted one with `tls-cluster`.
+        let port = match settings.replication == settings.cluster {
+            true => address.port,
+            false => address.other_port,
+        };
+        Some(Address {
+            host: address.host,
+            port,
+        })
+    }
+
+    /// Deletes the keys of slots that another primary has taken.
+    fn delete_slots(&mut self, slots: &SlotSet) {
+        for slot in slots.iter() {
+            while self.in_turn(|_, turn| turn.delete_slot(slot, DELETED_AT_ONCE)) > 0 {}
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Calls of the cluster's state machine, from any thread.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use punctual_cluster::slot::{SLOTS, SlotSet};
+use punctual_cluster::state::{Machine, Replication};
+use punctual_store::Turn;
+
+use crate::cluster::{Cluster, Ports};
+use crate::log;
+use crate::node::Shared;
+use crate::node::order::Order;
+
+impl Shared {
+    /// Returns the mode as clients see it.
+    pub(crate) fn mode(&self) -> &'static str {
+        match self.cluster {
+            Some(_) => "cluster",
+            None => "standalone",
+        }
+    }
+
+    /// Calls the cluster's state machine. Before this returns, the change is saved and the routes
+    /// are published; loop 0 does the rest.
+    pub(crate) fn in_cluster<R>(
+        &self,
+        cluster: &Cluster,
+        work: impl FnOnce(&mut Machine, u64) -> R,
+    ) -> R {
+        let (result, saved) = cluster.run(|machine, now_ms| {
+            machine.set_replication(self.own_replication(now_ms));
+            work(machine, now_ms)
+        });
+        match saved {
+            Ok(published) => {
+                if published {
+                    self.order_all(|| Order::RoutesChanged);
+                }
+                // Loop 0 also reads the machine's next deadline.
+                self.mailboxes[0].order(Order::Cluster);
+            }
+            Err(error) => {
+                // A vote that is not saved could be given twice.
+                let what = "Fatal: can't update cluster config file";
+                log::warning!(self.logger, "{what}: {error}");
+                self.stop();
+            }
+        }
+        result
+    }
+
+    /// Makes this primary the owner of slots that have loaded keys and no owner. A slot with loaded
+    /// keys and another owner becomes one that arrives, so that the operator can move the keys.
+    pub(crate) fn claim_loaded_slots(&self, turn: &mut Turn) {
+        let Some(cluster) = &self.cluster else {
+            return;
+        };
+        let with_keys: Vec<u16> = (0..SLOTS)
+            .filter(|slot| turn.count_keys_in_slot(*slot) > 0)
+            .collect();
+        self.in_cluster(cluster, |machine, now_ms| {
+            let own = machine.nodes().own();
+            if own.primary.is_some() {
+                return;
+            }
+            let lost = |slot: &u16| !own.slots.contains(*slot);
+            let lost: Vec<u16> = with_keys.into_iter().filter(lost).collect();
+            for slot in lost {
+                let owner = machine.nodes().owner(slot).map(|node| node.id);
+                let (done, what) = match owner {
+                    None => (
+                        machine.add_slots(&SlotSet::from_iter([slot]), now_ms),
+                        "which has no owner: this node owns it now",
+                    ),
+                    Some(owner) => (
+                        machine.import_slot(slot, owner),
+                        "which another node owns: it is importing now",
+                    ),
+                };
+                if done.is_ok() {
+                    log::warning!(self.logger, "There are keys of slot {slot}, {what}.");
+                }
+            }
+        });
+    }
+
+    /// Passes changed directives and ports to the state machine.
+    pub(crate) fn configure_cluster(&self) {
+        let Some(cluster) = &self.cluster else {
+            return;
+        };
+        let port = |port: &AtomicU32| u16::try_from(port.load(Ordering::Relaxed)).unwrap_or(0);
+        let ports = Ports {
+            plain: port(&self.tcp_port),
+            tls: port(&self.tls_port),
+            bus: port(&cluster.bus_port),
+        };
+        let settings = self.settings();
+        self.in_cluster(cluster, |machine, _| {
+            Cluster::configure(machine, &settings, ports);
+        });
+    }
+
+    /// Returns what the state machine must know about this node's replication.
+    fn own_replication(&self, now_ms: u64) -> Replication {
+        let upstream = &self.replication.upstream;
+        let replica = self.replication.is_replica();
+        let silence_ms = u64::try_from(upstream.silence().as_millis()).unwrap_or(u64::MAX);
+        Replication {
+            offset: self.replication.offset(),
+            last_input_ms: now_ms.saturating_sub(if replica { silence_ms } else { 0 }),
+            has_data: !replica || upstream.is_synced(),
+        }
+    }
+}
