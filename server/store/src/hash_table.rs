@@ -13,8 +13,8 @@
 //!
 //! In cluster mode a hash begins with the key's slot (`hash.rs`), so the keys of a slot are in one
 //! part or fill whole parts. If most keys of a part have few of its slots, they would crowd into
-//! few chunks. Such a part is *mixed*: the slot does not count for the numbers of its chunks. Only a
-//! part that is built again, to grow, split or shrink, becomes mixed or ceases to be mixed.
+//! few chunks. Such a part is *mixed*: the slot does not count for the numbers of its chunks. Only
+//! a part that is built again, to grow, split or shrink, becomes mixed or ceases to be mixed.
 //!
 //! The table does not store keys. The caller passes functions that compare the key at an index and
 //! that return an index's *place*, the high half of the key's hash.
