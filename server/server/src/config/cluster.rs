@@ -39,7 +39,7 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
-    /// Returns how a client sees addresses whose connection is encrypted or not.
+    /// Creates the view of a client, whose connection may be encrypted.
     pub(crate) fn to_client(settings: &Settings, encrypted: bool) -> Self {
         Self {
             endpoint: settings.cluster.endpoint,
