@@ -115,8 +115,8 @@ fn links_and_packets_are_counted() {
     assert_eq!(machine.failure_reports(net.members[1].id, net.now_ms), 0);
 }
 
-/// The primary of a replica takes a new epoch and fails before the replica hears of it. The voters
-/// tell it.
+/// A primary takes a new epoch, and fails before its replica gets a packet with this epoch. The
+/// voters send it to the replica.
 #[test]
 fn a_replica_with_an_old_epoch_is_told_the_new_one() {
     let mut net = Net::cluster(7, 3, 1);

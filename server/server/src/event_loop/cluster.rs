@@ -10,6 +10,7 @@ use punctual_cluster::state::{LinkId, Output};
 use punctual_resp::Reply;
 
 use crate::client::pause::Purpose;
+use crate::config::Shown;
 use crate::event_loop::EventLoop;
 use crate::event_loop::dials::Peer;
 use crate::log;
@@ -153,7 +154,7 @@ impl EventLoop {
         let Some(cluster) = &shared.cluster else {
             return;
         };
-        let (routes, endpoint) = (cluster.routes(), self.settings.cluster.endpoint);
+        let (routes, settings) = (cluster.routes(), Arc::clone(&self.settings));
         for slot in 0..self.connections.len() {
             let Some(connection) = self.connection(slot) else {
                 continue;
@@ -166,7 +167,8 @@ impl EventLoop {
                     routes.check_waiting(of_key(key), entry.writes(), session.reads_replica)
                 && waiter.claim()
             {
-                let error = routes.error(refused, of_key(key), endpoint);
+                let shown = Shown::to_client(&settings, session.info.tls);
+                let error = routes.error(refused, of_key(key), shown);
                 answer_unserved(&shared, number, waiter, Some(&error));
             }
             let lost = |channel: &&Box<[u8]>| !routes.serves_channels(of_key(channel));
