@@ -49,11 +49,11 @@ fn run(store: &Store, mut pipeline: &[u8]) -> Vec<u8> {
 
 /// Returns a keyspace in which the command has already run, and a pipeline with [`OPS`] copies of
 /// the command.
-fn stage(line: &str, logged: bool) -> Stage {
+fn stage(line: &str, logged: bool, cluster: bool) -> Stage {
     let store = Store::new(StoreOptions {
         shards: 1,
         databases: 16,
-        cluster: false,
+        cluster,
         seed: SEED,
         nap: std::thread::sleep,
     });
@@ -124,8 +124,8 @@ fn jobs(at_once: usize, logged: bool) -> Stage {
 macro_rules! benchmark {
     ($name:ident, $line:literal) => {
         #[library_benchmark]
-        #[bench::unlogged(stage($line, false))]
-        #[bench::logged(stage($line, true))]
+        #[bench::unlogged(stage($line, false, false))]
+        #[bench::logged(stage($line, true, false))]
         fn $name(stage: Stage) -> Stage {
             black_box(run(&stage.store, &stage.pipeline));
             stage
@@ -142,6 +142,16 @@ benchmark!(hset, "hset key:000001 field value");
 benchmark!(lpush, "lpush key:000001 value");
 benchmark!(zincrby, "zincrby key:000001 1.5 member");
 
+// Commands in cluster mode.
+#[library_benchmark]
+#[bench::get(stage("get key:000001", false, true))]
+#[bench::set(stage("set key:000001 value", false, true))]
+#[bench::incr(stage("incr key:000001", false, true))]
+fn cluster(stage: Stage) -> Stage {
+    black_box(run(&stage.store, &stage.pipeline));
+    stage
+}
+
 #[library_benchmark]
 #[bench::unlogged(jobs(16, false))]
 #[bench::logged(jobs(16, true))]
@@ -152,7 +162,7 @@ fn job(stage: Stage) -> Stage {
 
 library_benchmark_group!(
     name = commands,
-    benchmarks = [get, set, set_px, incr, pexpire, hset, lpush, zincrby, job]
+    benchmarks = [get, set, set_px, incr, pexpire, hset, lpush, zincrby, cluster, job]
 );
 
 main!(

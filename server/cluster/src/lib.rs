@@ -13,6 +13,7 @@
 #![deny(missing_docs)]
 
 pub mod config;
+mod crc16;
 mod id;
 pub mod nodes;
 pub mod packet;

@@ -12,14 +12,16 @@
 //! the scan has visited every key with a lower hash, even if parts grow, split or shrink meanwhile.
 //!
 //! In cluster mode a hash begins with the key's slot (`hash.rs`), so the keys of a slot are in one
-//! part or fill whole parts. Within a part the slot does not count: chunk numbers follow the bits
-//! after it. So chunks are equally full even if all keys of a part have the same slot.
+//! part or fill whole parts. If most keys of a part have few of its slots, they would crowd into
+//! few chunks. Such a part is *mixed*: the slot does not count for the numbers of its chunks. Only a
+//! part that is built again, to grow, split or shrink, becomes mixed or ceases to be mixed.
 //!
 //! The table does not store keys. The caller passes functions that compare the key at an index and
 //! that return an index's *place*, the high half of the key's hash.
 
 mod directory;
 mod hash;
+mod mixed;
 mod scan;
 #[cfg(test)]
 mod tests;
@@ -92,19 +94,26 @@ struct Part {
     len: usize,
     /// Number of top bits that the hashes of all keys in this part share.
     bits: u32,
-    /// Number of top bits that do not count for the order of the chunks: `bits`, or all bits of the
-    /// slot if these are more.
+    /// Number of top bits that do not count for the order of the chunks: `bits`, in a mixed part
+    /// all bits of the slot.
     skip: u32,
 }
 
 impl Part {
-    fn new(blocks: usize, bits: u32, slots: SlotBits) -> Self {
+    fn new(blocks: usize, bits: u32) -> Self {
         Self {
-            blocks: new_blocks(blocks),
+            blocks: (0..blocks)
+                .map(|_| Box::new([Chunk::EMPTY; BLOCK]))
+                .collect(),
             len: 0,
             bits,
-            skip: bits.max(slots.0),
+            skip: bits,
         }
+    }
+
+    /// Returns whether the slot does not count for the order of the chunks.
+    fn is_mixed(&self) -> bool {
+        self.skip > self.bits
     }
 
     /// Returns the number of chunks.
@@ -231,21 +240,14 @@ impl Part {
         self.chunks() * SLOTS
     }
 
-    fn resized(&self, blocks: usize, place_of: impl Fn(u32) -> u32) -> Self {
-        let mut new = Self {
-            blocks: new_blocks(blocks),
-            len: 0,
-            ..*self
-        };
+    fn resized(&self, blocks: usize, slots: SlotBits, place_of: impl Fn(u32) -> u32) -> Self {
+        let mut new = Self::new(blocks, self.bits);
+        new.mix_if_crowded(slots, |visit| {
+            self.each(&place_of, |place, _, _| visit(place))
+        });
         self.each(place_of, |place, tag, index| new.put(place, tag, index));
         new
     }
-}
-
-fn new_blocks(count: usize) -> Box<[Box<Block>]> {
-    (0..count)
-        .map(|_| Box::new([Chunk::EMPTY; BLOCK]))
-        .collect()
 }
 
 /// Reads the place, the tag and the index of each key in a block. Reads all places before the
@@ -304,7 +306,7 @@ impl HashTable {
         let nested = Vec::new();
         Self {
             directory: Directory::of_parts(0),
-            parts: vec![Part::new(0, 0, slots)],
+            parts: vec![Part::new(0, 0)],
             len: 0,
             cluster: slots.any().then(|| Box::new(Cluster { slots, nested })),
         }
@@ -419,12 +421,13 @@ impl HashTable {
         let parts = (keys.div_ceil(PART_MAX / 4 * 3)).next_power_of_two();
         let depth = parts.trailing_zeros();
         self.directory = Directory::of_parts(depth);
-        let new = || Part::new(blocks_for(keys / parts), depth, SlotBits::default());
+        let new = || Part::new(blocks_for(keys / parts), depth);
         self.parts = (0..parts).map(|_| new()).collect();
     }
 
     /// Removes an index. Returns false if the table does not hold it. O(1) amortised.
     pub fn remove(&mut self, place: u32, index: u32, place_of: impl Fn(u32) -> u32) -> bool {
+        let slots = self.slot_bits();
         let number = self.part_of(place);
         let part = &mut self.parts[number];
         if !part.take(place, index) {
@@ -432,7 +435,7 @@ impl HashTable {
         }
         self.len -= 1;
         if part.len * 4 < part.slots() && part.blocks.len() > blocks_for(part.len) {
-            *part = part.resized(blocks_for(part.len), place_of);
+            *part = part.resized(blocks_for(part.len), slots, place_of);
         }
         true
     }
@@ -461,20 +464,28 @@ impl HashTable {
     /// Grows or splits a part. Returns the number of the part that now holds `place`.
     fn make_room(&mut self, number: usize, place: u32, place_of: impl Fn(u32) -> u32) -> usize {
         let part = &self.parts[number];
-        let (len, bits) = (part.len, part.bits + 1);
+        let (len, bits, slots) = (part.len, part.bits + 1, self.slot_bits());
         if len < PART_MAX || !self.make_entries(number, place) {
-            self.parts[number] = self.parts[number].resized(blocks_for(len + 1), place_of);
+            self.parts[number] = self.parts[number].resized(blocks_for(len + 1), slots, place_of);
             return number;
         }
         let part = &self.parts[number];
         let is_high = |place: u32| place >> (32 - bits) & 1 == 1;
         let mut ones = 0;
         part.each(&place_of, |place, _, _| ones += usize::from(is_high(place)));
-        let slots = self.slot_bits();
         let mut halves = [
-            Part::new(blocks_for(len - ones + 1), bits, slots),
-            Part::new(blocks_for(ones + 1), bits, slots),
+            Part::new(blocks_for(len - ones + 1), bits),
+            Part::new(blocks_for(ones + 1), bits),
         ];
+        for (half, high) in halves.iter_mut().zip([false, true]) {
+            half.mix_if_crowded(slots, |visit| {
+                part.each(&place_of, |place, _, _| {
+                    if is_high(place) == high {
+                        visit(place);
+                    }
+                });
+            });
+        }
         part.each(&place_of, |place, tag, index| {
             halves[usize::from(is_high(place))].put(place, tag, index);
         });

@@ -9,7 +9,10 @@
 //! use punctual_store::{Now, Store, StoreOptions, Turn, command, events::{Classes, Silent}};
 //! use punctual_resp::{OwnedArgs, Protocol, Reply};
 //!
-//! let store = Store::new(StoreOptions { shards: 1, databases: 16, cluster: false, seed: 1, nap: std::thread::sleep });
+//! let options = StoreOptions {
+//!     shards: 1, databases: 16, cluster: false, seed: 1, nap: std::thread::sleep,
+//! };
+//! let store = Store::new(options);
 //! let mut sink = Silent;
 //! let mut turn = Turn::new(&store, Now::from_ms(1_000), &mut sink, Classes::none());
 //! let mut out = Vec::new();

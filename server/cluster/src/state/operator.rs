@@ -141,9 +141,9 @@ impl Machine {
         self.finish();
     }
 
-    /// CLUSTER SETSLOT NODE: names a slot's owner. `empty` tells whether this node has no keys of the
-    /// slot. At the end of an import, this node takes a new epoch, so that its claim wins. A primary
-    /// that gives its last slot away becomes a replica of the owner.
+    /// CLUSTER SETSLOT NODE: names a slot's owner. `empty` tells whether this node has no keys of
+    /// the slot. At the end of an import, this node takes a new epoch, so that its claim wins. A
+    /// primary that gives its last slot away becomes a replica of the owner.
     ///
     /// # Errors
     /// The node is unknown or a replica.

@@ -3,8 +3,8 @@
 //! A cursor is a shard's number followed by 32 bits of hash. SCAN has returned all keys of the
 //! shards with lower numbers, and the keys of this shard with lower hashes. This stays true if
 //! keys are added or removed, or tables are resized, between the calls. A scan locks one shard at a
-//! time. In cluster mode, the order of a shard's keys depends on the size of its table, so the
-//! cursor also has the *depth* of the table there (`hash_table/scan.rs`).
+//! time. In cluster mode, the order of a part of a table may change, so the cursor also has the
+//! order (`hash_table/scan.rs`).
 
 use punctual_resp::decimal::parse_u64;
 use punctual_resp::{Args, Reply};
@@ -73,15 +73,15 @@ impl Cursor {
         }))
     }
 
-    /// Returns the shard's number, the hash at which the scan of the shard continues, and the depth
-    /// of the table.
+    /// Returns the shard's number, the hash at which the scan of the shard continues, and the
+    /// table's order at this hash.
     const fn parts(self) -> (usize, u32, u32) {
         let shard = (self.0 >> 32) as usize & ((1 << SHARD_BITS) - 1);
         (shard, self.0 as u32, (self.0 >> (32 + SHARD_BITS)) as u32)
     }
 
-    const fn at(shard: usize, place: u32, depth: u32) -> Self {
-        Self((depth as u64) << (32 + SHARD_BITS) | (shard as u64) << 32 | place as u64)
+    const fn at(shard: usize, place: u32, order: u32) -> Self {
+        Self((order as u64) << (32 + SHARD_BITS) | (shard as u64) << 32 | place as u64)
     }
 }
 
@@ -159,15 +159,10 @@ fn scan(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let mut ids = Vec::new();
 
     // A cursor whose shard does not exist ends the scan.
-    let (shard, place, depth) = cursor.parts();
-    let mut at = None;
-    if shard < shards {
-        cx.turn.lock_one(shard);
-        at = Some((shard, cx.turn.shard_db(shard, db).resume_scan(place, depth)));
-    }
+    let mut at = Some(cursor.parts()).filter(|(number, ..)| *number < shards);
     let mut visited = 0;
     let mut steps = filter.count.saturating_mul(10);
-    while let Some((number, place)) = at
+    while let Some((number, place, order)) = at
         && visited < filter.count
         && steps > 0
     {
@@ -175,7 +170,10 @@ fn scan(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
         cx.turn.lock_one(number);
         ids.clear();
         let part = cx.turn.shard_db(number, db);
+        let place = part.resume_scan(place, order);
         let next = part.scan(place, |id| ids.push(id));
+        // The expiry of keys may change the order.
+        let next = next.map(|place| (number, place, part.scan_order(place)));
         visited += ids.len() as i64;
         for &id in &ids {
             let record = cx.turn.shard_db(number, db).get(id);
@@ -193,19 +191,11 @@ fn scan(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
             written += 1;
             write.bulk(record.key.as_bytes());
         }
-        at = match next {
-            Some(place) => Some((number, place)),
-            None => (number + 1 < shards).then_some((number + 1, 0)),
-        };
+        at = next.or_else(|| (number + 1 < shards).then_some((number + 1, 0, 0)));
     }
 
-    let next = at.map_or(Cursor(0), |(number, place)| {
-        let depth = match place {
-            // The shard may not be held.
-            0 => 0,
-            _ => cx.turn.shard_db(number, db).scan_depth(place),
-        };
-        Cursor::at(number, place, depth)
+    let next = at.map_or(Cursor(0), |(number, place, order)| {
+        Cursor::at(number, place, order)
     });
     reply.array(2);
     reply.bulk(itoa::Buffer::new().format(next.0).as_bytes());

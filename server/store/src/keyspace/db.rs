@@ -557,14 +557,14 @@ impl Db {
         self.index.scan(from, |i| place(records, i), visit)
     }
 
-    /// See [`HashTable::depth_at`].
-    pub(crate) fn scan_depth(&self, place: u32) -> u32 {
-        self.index.depth_at(place)
+    /// See [`HashTable::order_at`].
+    pub(crate) fn scan_order(&self, place: u32) -> u32 {
+        self.index.order_at(place)
     }
 
     /// See [`HashTable::resume`].
-    pub(crate) fn resume_scan(&self, place: u32, depth: u32) -> u32 {
-        self.index.resume(place, depth)
+    pub(crate) fn resume_scan(&self, place: u32, order: u32) -> u32 {
+        self.index.resume(place, order)
     }
 
     /// Returns a random key, due or not.

@@ -199,7 +199,10 @@ impl Drop for Walked<'_> {
 ///
 /// ```
 /// use punctual_store::{Store, StoreOptions};
-/// let store = Store::new(StoreOptions { shards: 4, databases: 16, cluster: false, seed: 1, nap: std::thread::sleep });
+/// let options = StoreOptions {
+///     shards: 4, databases: 16, cluster: false, seed: 1, nap: std::thread::sleep,
+/// };
+/// let store = Store::new(options);
 /// assert_eq!(store.shards(), 4);
 /// ```
 pub struct Store {

@@ -35,7 +35,10 @@ const STEPS: u32 = 16;
 /// use punctual_store::snapshot::{Format, Snapshot};
 /// use punctual_store::{Now, Store, StoreOptions, Turn, events::{Classes, Silent}};
 ///
-/// let store = Store::new(StoreOptions { shards: 1, databases: 16, cluster: false, seed: 1, nap: std::thread::sleep });
+/// let options = StoreOptions {
+///     shards: 1, databases: 16, cluster: false, seed: 1, nap: std::thread::sleep,
+/// };
+/// let store = Store::new(options);
 /// let mut sink = Silent;
 /// let mut turn = Turn::new(&store, Now::from_ms(1_000), &mut sink, Classes::none());
 /// let mut snapshot = Snapshot::begin(&mut turn, Format::default());

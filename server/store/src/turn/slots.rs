@@ -4,7 +4,7 @@ use punctual_cluster::slot;
 
 use super::Turn;
 use super::ahead::Name;
-use crate::hash_table::{Hash, SlotBits};
+use crate::hash_table::{Hash, WARM_MAX};
 use crate::keyspace::db::Db;
 use crate::keyspace::records::Id;
 use crate::keyspace::shard::{Store, Touched};
@@ -43,8 +43,9 @@ impl Turn<'_> {
     /// command and the look-ahead has hashed it, else O(length).
     #[inline]
     pub fn slot_of(&self, key: &[u8]) -> u16 {
-        if self.next.is(key) && self.store.names.slots().any() {
-            SlotBits::slot(self.next.hash)
+        let slots = self.store.names.slots();
+        if slots.any() && self.next.is(key) {
+            slots.slot(self.next.hash)
         } else {
             slot::of_key(key)
         }
@@ -89,8 +90,7 @@ impl Turn<'_> {
     /// Calls `visit` with the names of up to `max` keys of database 0 in a hash slot, in no
     /// particular order. As in Redis, these may be keys that are due and not expired yet. Visits no
     /// key outside of cluster mode. Locks the slot's shard, as [`Turn::count_keys_in_slot`] does.
-    /// O(keys visited) for a slot with thousands of keys; for a smaller slot O(keys in one part of
-    /// the table), some thousands.
+    /// O(keys visited); O(some thousands) for a slot whose neighbours have far more keys.
     pub fn keys_in_slot(&mut self, slot: u16, max: usize, mut visit: impl FnMut(&[u8])) {
         let mut ids = Vec::new();
         if let Some((_, db, hash)) = self.slot_db(slot) {
@@ -112,11 +112,11 @@ impl Turn<'_> {
             return 0;
         };
         db.list_slot(hash.place, max, &mut ids);
-        db.warm_due(&ids);
         self.hashed_key = Name::NONE;
         self.touch(Touched::One(0));
-        for id in &ids {
-            self.delete_lost(number, *id);
+        for some in ids.chunks(WARM_MAX) {
+            self.shard_db(number, 0).warm_due(some);
+            some.iter().for_each(|id| self.delete_lost(number, *id));
         }
         ids.len()
     }

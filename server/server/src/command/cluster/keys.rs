@@ -1,4 +1,5 @@
-//! CLUSTER subcommands about the keys of slots: KEYSLOT, COUNTKEYSINSLOT, GETKEYSINSLOT, SLOT-STATS.
+//! CLUSTER subcommands about the keys of slots: KEYSLOT, COUNTKEYSINSLOT, GETKEYSINSLOT,
+//! SLOT-STATS.
 
 use punctual_cluster::slot::{SLOTS, SlotSet, of_key};
 use punctual_cluster::state::Machine;

@@ -1,5 +1,5 @@
-//! CLUSTER subcommands that show the state of this node and its table of nodes: MYID, MYSHARDID, INFO,
-//! NODES, REPLICAS.
+//! CLUSTER subcommands that show the state of this node and its table of nodes: MYID, MYSHARDID,
+//! INFO, NODES, REPLICAS.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

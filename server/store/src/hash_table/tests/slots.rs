@@ -140,7 +140,7 @@ proptest! {
         while let Some(mut at) = from {
             turn = turn.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             if turn >> 29 == 0 {
-                let depth = slotted.table.depth_at(at);
+                let order = slotted.table.order_at(at);
                 let (what, start, count) = churn[turn as usize / 8 % churn.len()];
                 for n in start..start + count {
                     if what == 0 && others.insert(n) {
@@ -158,7 +158,7 @@ proptest! {
                     others.iter().for_each(|n| slotted.insert(*n));
                     stay.iter().for_each(|n| slotted.insert(*n));
                 }
-                at = slotted.table.resume(at, depth);
+                at = slotted.table.resume(at, order);
             }
             let place = slotted.place();
             from = slotted.table.scan(at, place, |i| *seen.entry(i).or_default() += 1);
@@ -185,7 +185,7 @@ fn a_scan_of_slots_visits_each_key_once() {
     }
 }
 
-/// Chunks are as full, and parts as small, as those of a table without slots.
+/// Few chunks overflow, parts stay small, and the table takes little memory.
 #[test]
 fn keys_of_few_slots_do_not_crowd() {
     for spread in [Spread::All, Spread::Few, Spread::One, Spread::Hot] {

@@ -57,8 +57,8 @@ impl Db {
     }
 
     /// Appends the records of up to `max` keys in the slot of a place, due ones included, in no
-    /// particular order. O(keys returned) if the slot has many keys, else O(keys of one part of the
-    /// table).
+    /// particular order. O(keys returned); in a mixed part of the table, whose keys have few slots,
+    /// O(keys of the part).
     pub(crate) fn list_slot(&self, place_in_slot: u32, max: usize, ids: &mut Vec<Id>) {
         let number = self.names.slots().number(place_in_slot);
         let wanted = self.slot_counts.get(number).min(max);

@@ -8,6 +8,7 @@ use punctual_cluster::slot;
 
 use crate::Store;
 use crate::command::testing::Fixture;
+use crate::eviction::Eviction;
 use crate::keyspace::watch::WatchFlag;
 
 /// Returns the keys of a slot, sorted.
@@ -86,7 +87,9 @@ enum Step {
     Copy(u32, u32),
     /// DUMP and RESTORE under another name.
     Restore(u32, u32),
-    Flush,
+    Flush(&'static str),
+    /// Evicts keys and moves records together.
+    Evict(u64),
     /// A snapshot is written and loaded.
     Reload,
     /// A snapshot is loaded into a second keyspace, which replaces the first one.
@@ -104,7 +107,9 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (key(), key()).prop_map(|(a, b)| Step::Rename(a, b)),
         2 => (key(), key()).prop_map(|(a, b)| Step::Copy(a, b)),
         2 => (key(), key()).prop_map(|(a, b)| Step::Restore(a, b)),
-        1 => prop::sample::select(vec![Step::Flush, Step::Reload, Step::Replace]),
+        2 => (1..400u64).prop_map(Step::Evict),
+        1 => prop::sample::select(vec![Step::Flush("FLUSHALL"), Step::Flush("FLUSHDB")]),
+        2 => prop::sample::select(vec![Step::Reload, Step::Replace]),
         3 => (key(), 1..2_000usize).prop_map(|(a, n)| Step::DeleteSlot(a, n)),
     ]
 }
@@ -174,8 +179,9 @@ impl Pair {
             Step::Rename(from, to) => self.move_key("RENAME", from, to),
             Step::Copy(from, to) => self.move_key("COPY", from, to),
             Step::Restore(from, to) => self.move_key("DUMP", from, to),
-            Step::Flush => {
-                self.fixture.run("FLUSHALL");
+            Step::Evict(count) => self.evict(count),
+            Step::Flush(command) => {
+                self.fixture.run(command);
                 self.model.clear();
                 self.due.clear();
             }
@@ -230,6 +236,22 @@ impl Pair {
         self.model.insert(to);
     }
 
+    fn evict(&mut self, count: u64) {
+        let policy = Eviction::of_name("allkeys-random", 5).unwrap();
+        self.fixture.store.set_counts_room(true);
+        self.fixture.events();
+        self.fixture.with_turn(|turn| {
+            turn.evict(policy, 0, 1, &mut |turn| turn.stats.evicted >= count);
+            while turn.compact() > 0 {}
+        });
+        for event in self.fixture.events().split(", ") {
+            if let Some(key) = event.strip_prefix("evicted ") {
+                assert!(self.model.remove(key), "{key}");
+                self.due.remove(key);
+            }
+        }
+    }
+
     fn replace(&mut self) {
         let file = self.fixture.snapshot();
         let new: Store = self.fixture.store.beside();
@@ -280,7 +302,7 @@ proptest! {
             calls += 1;
             if calls % 3 == 0
                 && let Some(step) = steps.next()
-                && !matches!(step, Step::Flush | Step::DeleteSlot(..))
+                && !matches!(step, Step::Flush(_) | Step::Evict(_) | Step::DeleteSlot(..))
             {
                 pair.run(step);
             }
