@@ -12,7 +12,7 @@ use crate::wire::redis::Redis;
 use crate::wire::{Wire, eventually};
 
 /// A part of the page.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub enum Part {
     Server,
     Cluster,
@@ -24,12 +24,10 @@ pub fn commands(part: Part, old: u16, new: u16) -> String {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/migrating.md");
     let page = fs::read_to_string(page).unwrap();
     let (server, cluster) = page.split_once("\n## A cluster, node by node\n").unwrap();
-    let lines = if part == Part::Server {
-        server
-    } else {
-        cluster
-    }
-    .lines();
+    let lines = match part {
+        Part::Server => server.lines(),
+        Part::Cluster => cluster.lines(),
+    };
     let (mut inside, mut text) = (false, String::from("set -eu\n"));
     for line in lines.map(str::trim) {
         match line {
@@ -93,13 +91,9 @@ fn the_page_moves_all_data_there_and_back() {
             numbers
         });
         eventually(|| written.load(Ordering::Relaxed) > 100);
+        let page = commands(Part::Server, ports[0], ports[1]);
         let output = Command::new("timeout")
-            .args([
-                "60",
-                "bash",
-                "-c",
-                &commands(Part::Server, ports[0], ports[1]),
-            ])
+            .args(["60", "bash", "-c", &page])
             .output()
             .unwrap();
         let before = written.load(Ordering::Relaxed);
