@@ -1,7 +1,7 @@
 //! CRC-16/XMODEM, the checksum of a key's slot: polynomial 0x1021, initial value 0.
 //!
-//! Each look-up of a key computes it, so it takes eight bytes at a time, whose table look-ups do not
-//! depend on each other ("slicing-by-8": Kounavis and Berry, 2005).
+//! Each look-up of a key computes it, so it takes eight bytes at a time, whose table look-ups do
+//! not depend on each other ("slicing-by-8": Kounavis and Berry, 2005).
 
 /// Entry `n` of `TABLES[k]` is the checksum of byte `n` followed by `k` bytes of 0.
 static TABLES: [[u16; 256]; 8] = tables();
