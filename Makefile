@@ -1,7 +1,8 @@
 # Most targets run the script of the same name in scripts/, whose head describes its options.
 .DEFAULT_GOAL := help
 .PHONY: help run check field test test-c test-sanitizers test-ruby test-ha ha-demo lint bench bench-python instructions soak bench-timers fuzz docs \
-  fmt miri wheels install install-c loom programs proofs sim test-page site
+  fmt miri wheels install install-c loom programs proofs sim test-page site \
+  cluster
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -21,6 +22,10 @@ test-ha: ## test failovers by Sentinel, with redis-py's client and mixed servers
 ha-demo: ## run a primary, two replicas and three Sentinels, and kill the primary (ARGS="--fault stop", ARGS=--help)
 	@scripts/setup redis sentinel
 	@scripts/ha-demo $(ARGS)
+
+cluster: ## run a cluster of three primaries and three replicas until Ctrl-C, and print how to reach it (ARGS=--help)
+	@scripts/setup redis
+	@scripts/cluster $(ARGS)
 
 test-sanitizers: ## test the C and C++ bindings under ThreadSanitizer and Valgrind
 	@scripts/test-c --sanitizers

@@ -8,7 +8,7 @@ class MovingTest < Minitest::Test
   include PunctualTest::Needs
 
   PAGE = File.expand_path("../../../docs/jobs.md", __dir__)
-  BEFORE, AFTER = File.read(PAGE).scan(/^```ruby\n(.*?)^```/m).flatten
+  BEFORE, AFTER = File.read(PAGE, encoding: "UTF-8").scan(/^```ruby\n(.*?)^```/m).flatten
   PATIENCE = 60
   # The file `mail.rb` for both programs. The first call of `send_mail` raises an exception, unless
   # the environment has ANSWERS.

@@ -7,7 +7,7 @@ module ReadmeExamples
   # Defines a test for each example of the README at `path`.
   def self.define(test_class, path)
     test_class.include(self)
-    File.read(path).scan(/^```ruby\n(.*?)^```/m).flatten.each_with_index do |example, i|
+    File.read(path, encoding: "UTF-8").scan(/^```ruby\n(.*?)^```/m).flatten.each_with_index do |example, i|
       test_class.define_method("test_example_#{i + 1}") { try(example) }
     end
   end

@@ -24,7 +24,7 @@ class Signatures
   def self.read
     names = []
     methods = Hash.new { |hash, name| hash[name] = [] }
-    FILES.flat_map { |file| File.readlines(file) }.each do |line|
+    FILES.flat_map { |file| File.readlines(file, encoding: "UTF-8") }.each do |line|
       case line
       when /^\s*(?:class|module) (\w+)/ then names << $1
       when /^\s*interface/ then names << nil

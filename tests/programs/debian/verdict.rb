@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require "socket"
+
 # Prints the last line of a program, its verdict: `works`, or `fails: ` with the step and the error.
 module Verdict
   @@step = "start"
@@ -23,6 +25,14 @@ module Verdict
       raise "not true within #{seconds} s" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > finish
 
       sleep 0.02
+    end
+  end
+
+  # Sends a command to the control port of scripts/cluster, and waits until it is done.
+  def control(command)
+    TCPSocket.open(ENV.fetch("REDIS_HOST"), ENV.fetch("CLUSTER_CONTROL").to_i) do |to|
+      to.puts command
+      equal to.gets.chomp, "ok"
     end
   end
 

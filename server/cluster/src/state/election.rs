@@ -4,6 +4,7 @@ use super::{LinkId, Machine, Output};
 use crate::NodeId;
 use crate::nodes::{Flags, Node};
 use crate::packet::{Body, FORCE_ACK, Header};
+use crate::state::ownership::update_of;
 
 /// Time before an election in which the failure spreads; as long again at random, so that two
 /// replicas seldom ask at once.
@@ -152,7 +153,14 @@ impl Machine {
         let newer = |node: &Node| {
             node.config_epoch > header.config_epoch && !node.slots.common(&header.slots).is_empty()
         };
-        if refuses || self.nodes.iter().any(newer) {
+        if refuses {
+            return;
+        }
+        let owner = self.nodes.iter().find(|node| newer(node)).map(update_of);
+        if let Some(owner) = owner {
+            // Its primary took a new epoch shortly before it failed. The next election can succeed.
+            let packet = self.packet(owner);
+            self.send(link, &packet);
             return;
         }
         let primary = primary.id;

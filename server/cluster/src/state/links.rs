@@ -189,7 +189,8 @@ impl Machine {
         }
     }
 
-    /// Returns the open connections to and from known nodes, in the order in which they were opened.
+    /// Returns the open connections to and from known nodes, in the order in which they were
+    /// opened.
     pub fn links(&self) -> Vec<OpenLink> {
         self.links.of_nodes()
     }

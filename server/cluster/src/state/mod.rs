@@ -12,6 +12,7 @@
 
 mod beat;
 mod election;
+mod error;
 mod failure;
 mod gossip;
 mod links;
@@ -32,12 +33,12 @@ use crate::nodes::{Address, Flags, Nodes};
 use crate::slot::SlotSet;
 
 use self::election::Election;
+pub use self::error::OperatorError;
 use self::failure::Health;
 use self::links::Links;
 pub use self::links::{LinkId, OpenLink};
 use self::manual::Manual;
 pub use self::manual::Takeover;
-pub use self::operator::OperatorError;
 use self::traffic::Traffic;
 
 /// Directives of redis.conf.

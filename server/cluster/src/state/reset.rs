@@ -1,5 +1,5 @@
-//! Commands of the operator that undo the own configuration: CLUSTER FLUSHSLOTS and RESET, and those
-//! for a new node: SET-CONFIG-EPOCH and SAVECONFIG.
+//! Commands of the operator that undo the own configuration: CLUSTER FLUSHSLOTS and RESET, and
+//! those for a new node: SET-CONFIG-EPOCH and SAVECONFIG.
 
 use super::{Machine, OperatorError};
 use crate::NodeId;

@@ -4,6 +4,7 @@
 //! the network has healed: each slot is served again, and all views are equal.
 
 mod net;
+mod operator;
 
 use net::{Net, TIMEOUT_MS};
 use punctual_cluster::state::Takeover;

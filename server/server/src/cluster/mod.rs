@@ -95,9 +95,9 @@ impl Cluster {
         machine_ms.saturating_sub(self.epoch_ms)
     }
 
-    /// Calls the machine, saves its table, and publishes the routes. Also returns whether the routes
-    /// have changed. If the table cannot be saved, nothing that depends on it is ordered, and the
-    /// server must stop.
+    /// Calls the machine, saves its table, and publishes the routes. Also returns whether the
+    /// routes have changed. If the table cannot be saved, nothing that depends on it is ordered,
+    /// and the server must stop.
     pub(crate) fn run<R>(
         &self,
         work: impl FnOnce(&mut Machine, u64) -> R,

@@ -13,7 +13,7 @@ use punctual_cluster::slot::SLOTS;
 use punctual_cluster::state::Machine;
 use punctual_store::Error;
 
-use crate::config::Endpoint;
+use crate::config::Shown;
 
 const NO_OWNER: u16 = u16::MAX;
 
@@ -146,7 +146,8 @@ impl Routes {
             }
         }
         let replicates = self.primary == Some(owner);
-        let reads = request.read_only && (request.channels || !request.writes);
+        // As in Redis, a replica serves channels without READONLY.
+        let reads = request.channels || request.read_only && !request.writes;
         if owner == self.own || replicates && reads {
             return Ok(());
         }
@@ -182,14 +183,14 @@ impl Routes {
     }
 
     /// Returns the error for a client.
-    pub(crate) fn error(&self, refused: Refused, slot: u16, endpoint: Endpoint) -> Error {
+    pub(crate) fn error(&self, refused: Refused, slot: u16, shown: Shown) -> Error {
         let redirect = |word: &str, node: u16| {
             let address = self
                 .nodes
                 .get(usize::from(node))
                 .map(|(_, address)| address);
-            let host = address.map_or("", |address| endpoint.of(address));
-            let port = address.map_or(0, |address| address.port);
+            let host = address.map_or("", |address| shown.endpoint.of(address));
+            let port = address.map_or(0, |address| shown.port(address));
             Error::Text(format!("{word} {slot} {host}:{port}").into())
         };
         match refused {

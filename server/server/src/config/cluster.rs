@@ -2,6 +2,7 @@
 
 use punctual_cluster::nodes::Address;
 
+use crate::config::Settings;
 use crate::config::settings::Values;
 
 /// Form of the host in MOVED and ASK (`cluster-preferred-endpoint-type`).
@@ -24,6 +25,33 @@ impl Endpoint {
             Self::Hostname if address.hostname.is_empty() => "?",
             Self::Hostname => &address.hostname,
             Self::Unknown => "",
+        }
+    }
+}
+
+/// How a client sees the addresses of nodes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shown {
+    pub(crate) endpoint: Endpoint,
+    /// The client uses the second port of a node, because its connection is not of the kind of
+    /// `tls-cluster`.
+    second_port: bool,
+}
+
+impl Shown {
+    /// Creates the view of a client, whose connection may be encrypted.
+    pub(crate) fn to_client(settings: &Settings, encrypted: bool) -> Self {
+        Self {
+            endpoint: settings.cluster.endpoint,
+            second_port: encrypted != settings.tls.cluster,
+        }
+    }
+
+    /// Returns the port for the client.
+    pub(crate) fn port(self, address: &Address) -> u16 {
+        match self.second_port {
+            true => address.other_port,
+            false => address.port,
         }
     }
 }

@@ -37,6 +37,7 @@ use std::sync::Arc;
 
 use punctual_store::glob;
 
+pub(crate) use self::cluster::Shown;
 pub use self::cluster::{ClusterSettings, Endpoint};
 pub(crate) use self::error::io_reason;
 pub use self::error::{ConfigError, Place, RewriteError, SetError};

@@ -291,7 +291,8 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     integer("cluster-announce-bus-port", 0, 65535, "0").implemented(),
     choice("cluster-preferred-endpoint-type", &["ip", "hostname", "unknown-endpoint"], "ip").implemented(),
     memory("cluster-link-sendbuf-limit", 0, u64::MAX, "0"),
-    // Redis 8.10 has it: without `no`, a bus without TLS accepts connections from this machine only.
+    // Redis 8.10 has it: without `no`, a bus without TLS accepts connections from this machine
+    // only.
     yes_no("cluster-bus-port-protected-mode", "yes").implemented(),
 ];
 

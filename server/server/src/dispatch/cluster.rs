@@ -8,6 +8,7 @@ use punctual_store::{Error, Turn};
 use super::Dispatcher;
 use crate::cluster::Cluster;
 use crate::cluster::routes::{Refused, Request};
+use crate::config::Shown;
 use crate::session::Session;
 use crate::table::Entry;
 
@@ -121,13 +122,13 @@ impl Dispatcher<'_, '_> {
         slots: &Slots,
     ) -> Option<Error> {
         let slot = slots.first?;
-        let endpoint = self.shared.settings().cluster.endpoint;
+        let shown = Shown::to_client(&self.shared.settings(), session.info.tls);
         let routes = cluster.routes();
         let refused = self.refused(cluster, session, entry, args, slots);
         if slots.differ && refused != Some(Refused::NoOwner) {
             return Some(CROSS_SLOT);
         }
-        refused.map(|refused| routes.error(refused, slot, endpoint))
+        refused.map(|refused| routes.error(refused, slot, shown))
     }
 
     fn refused(

@@ -10,10 +10,11 @@ use punctual_cluster::state::{LinkId, Output};
 use punctual_resp::Reply;
 
 use crate::client::pause::Purpose;
+use crate::config::Shown;
 use crate::event_loop::EventLoop;
 use crate::event_loop::dials::Peer;
 use crate::log;
-use crate::net::dial::Conversation;
+use crate::net::bus_link::{BusEvents, BusLink};
 use crate::net::listener::Arrival;
 use crate::node::order::Order;
 use crate::node::waiting::answer_unserved;
@@ -25,53 +26,6 @@ use crate::replication::upstream::Address;
 const SILENCE_MAX: Duration = Duration::from_secs(3600);
 /// Number of keys of a lost slot that one call deletes.
 const DELETED_AT_ONCE: usize = 1024;
-
-/// Bytes of one connection of the bus, on their way between the socket and the state machine.
-pub(super) struct BusLink {
-    pub(super) id: LinkId,
-    /// Whether the state machine knows that the connection is established.
-    is_known: bool,
-    output: Vec<u8>,
-    input: Vec<u8>,
-}
-
-/// Events of a connection of the bus, for the state machine.
-pub(super) struct BusEvents {
-    link: LinkId,
-    connected: bool,
-    input: Vec<u8>,
-}
-
-impl BusLink {
-    fn new(id: LinkId, is_known: bool) -> Self {
-        Self {
-            id,
-            is_known,
-            output: Vec::new(),
-            input: Vec::new(),
-        }
-    }
-
-    /// Takes the events since the last call.
-    pub(super) fn take_events(&mut self, established: bool) -> BusEvents {
-        BusEvents {
-            link: self.id,
-            connected: established && !std::mem::replace(&mut self.is_known, established),
-            input: std::mem::take(&mut self.input),
-        }
-    }
-}
-
-impl Conversation for BusLink {
-    fn write_output(&mut self, _: u64, output: &mut Vec<u8>) {
-        output.append(&mut self.output);
-    }
-
-    fn read_input(&mut self, input: &mut Vec<u8>) -> bool {
-        self.input.append(input);
-        false
-    }
-}
 
 impl EventLoop {
     /// Adds a connection that another node has opened to this node's bus.
@@ -200,7 +154,7 @@ impl EventLoop {
         let Some(cluster) = &shared.cluster else {
             return;
         };
-        let (routes, endpoint) = (cluster.routes(), self.settings.cluster.endpoint);
+        let (routes, settings) = (cluster.routes(), Arc::clone(&self.settings));
         for slot in 0..self.connections.len() {
             let Some(connection) = self.connection(slot) else {
                 continue;
@@ -213,7 +167,8 @@ impl EventLoop {
                     routes.check_waiting(of_key(key), entry.writes(), session.reads_replica)
                 && waiter.claim()
             {
-                let error = routes.error(refused, of_key(key), endpoint);
+                let shown = Shown::to_client(&settings, session.info.tls);
+                let error = routes.error(refused, of_key(key), shown);
                 answer_unserved(&shared, number, waiter, Some(&error));
             }
             let lost = |channel: &&Box<[u8]>| !routes.serves_channels(of_key(channel));

@@ -18,10 +18,10 @@ use punctual::queue::TimerKey;
 use punctual_cluster::state::LinkId;
 
 use crate::event_loop::EventLoop;
-use crate::event_loop::cluster::BusLink;
 use crate::follow::link::Link;
 use crate::log;
 use crate::migrate::moving::Migration;
+use crate::net::bus_link::BusLink;
 use crate::net::dial::{Conversation, Dial, DialError, Step};
 use crate::net::socket::Socket;
 use crate::node::order::Order;

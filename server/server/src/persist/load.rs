@@ -164,7 +164,6 @@ pub(crate) fn at_start(
     );
     let done = load_and_append(shared, start, &mut turn, runner);
     shared.claim_loaded_slots(&mut turn);
-    turn.release();
     drop(turn);
     let loading = &shared.durability.loading;
     loading.active.store(false, Ordering::Release);

@@ -66,6 +66,7 @@ mod memory;
 mod metrics;
 mod migrate;
 mod migrating;
+mod migrating_cluster;
 mod notify;
 mod own_commands;
 mod own_requests;

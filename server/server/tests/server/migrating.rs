@@ -11,12 +11,27 @@ use punctual_server::Server;
 use crate::wire::redis::Redis;
 use crate::wire::{Wire, eventually};
 
-/// Returns the `sh` blocks of the page with these ports, without the indentation of lists.
-fn commands(old: u16, new: u16) -> String {
+/// A part of the page.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    Server,
+    Cluster,
+}
+
+/// Returns the `sh` blocks of a part of the page with these ports, without the indentation of
+/// lists.
+pub fn commands(part: Part, old: u16, new: u16) -> String {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/migrating.md");
     let page = fs::read_to_string(page).unwrap();
+    let (server, cluster) = page.split_once("\n## A cluster, node by node\n").unwrap();
+    let lines = if part == Part::Server {
+        server
+    } else {
+        cluster
+    }
+    .lines();
     let (mut inside, mut text) = (false, String::from("set -eu\n"));
-    for line in page.lines().map(str::trim) {
+    for line in lines.map(str::trim) {
         match line {
             "```sh" => inside = true,
             "```" => inside = false,
@@ -79,7 +94,12 @@ fn the_page_moves_all_data_there_and_back() {
         });
         eventually(|| written.load(Ordering::Relaxed) > 100);
         let output = Command::new("timeout")
-            .args(["60", "bash", "-c", &commands(ports[0], ports[1])])
+            .args([
+                "60",
+                "bash",
+                "-c",
+                &commands(Part::Server, ports[0], ports[1]),
+            ])
             .output()
             .unwrap();
         let before = written.load(Ordering::Relaxed);

@@ -34,7 +34,7 @@ pub static COMMANDS: &[Command] = &[
         RESTORE_TIME,
         "Creates a key from a serialized value.",
     ),
-    // MIGRATE sends it to a node of a cluster, for a slot that arrives there.
+    // MIGRATE sends this command to a node at which a slot arrives.
     restore_row("restore-asking", RESTORE.or(Flags::ASKING), Group::Server)
         .doc(
             "3.0.0",

@@ -3,7 +3,7 @@
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 
-use super::node;
+use super::arguments::node;
 use crate::node::call::Call;
 
 pub(super) fn asking(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {

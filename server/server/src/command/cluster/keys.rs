@@ -1,4 +1,5 @@
-//! CLUSTER subcommands about the keys of slots: KEYSLOT, COUNTKEYSINSLOT, GETKEYSINSLOT, SLOT-STATS.
+//! CLUSTER subcommands about the keys of slots: KEYSLOT, COUNTKEYSINSLOT, GETKEYSINSLOT,
+//! SLOT-STATS.
 
 use punctual_cluster::slot::{SLOTS, SlotSet, of_key};
 use punctual_cluster::state::Machine;
@@ -6,7 +7,7 @@ use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Args, OwnedArgs, Reply};
 use punctual_store::{Error, Turn};
 
-use super::node;
+use super::arguments::node;
 use super::slots::range;
 use crate::command::replies::wrong_form;
 use crate::node::call::Call;

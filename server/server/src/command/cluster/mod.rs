@@ -4,6 +4,7 @@
 //! Redis's order and with its texts. Without cluster mode every well-formed call gets one error, by
 //! which clients detect that there is no cluster.
 
+mod arguments;
 mod client;
 mod help;
 mod keys;
@@ -12,16 +13,12 @@ mod slots;
 mod state;
 mod topology;
 
-use punctual_cluster::NodeId;
-use punctual_cluster::nodes::{Node, Nodes};
-use punctual_cluster::state::OperatorError;
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 use punctual_store::spec::{Flags, Group};
 
-use crate::cluster::Cluster;
-use crate::node::Shared;
 use crate::node::call::{Call, ServerCommand, ServerHandler};
+use arguments::node;
 
 const FAST: Flags = Flags::LOADING.or(Flags::STALE).or(Flags::FAST);
 /// Flags of subcommands that show the state of the cluster.
@@ -77,36 +74,11 @@ const fn row(
     ServerCommand::new(name, arity, flags, Group::Cluster, handler)
 }
 
-/// Returns the state of cluster mode.
-fn node(shared: &Shared) -> Result<&Cluster, Error> {
-    shared.cluster.as_ref().ok_or(Error::fixed(
-        "ERR This instance has cluster support disabled",
-    ))
-}
-
 fn migration(call: &mut Call, _: Args, _: &mut Reply) -> Result<(), Error> {
     node(call.shared)?;
     Err(Error::fixed(
         "ERR CLUSTER MIGRATION is not supported; use CLUSTER SETSLOT and MIGRATE",
     ))
-}
-
-/// Returns the node that an argument names.
-fn find<'a>(table: &'a Nodes, argument: &[u8]) -> Option<&'a Node> {
-    table.get(NodeId::from_digits(argument).ok()?)
-}
-
-/// Same as [`find`], with an error for an unknown node.
-fn named<'a>(table: &'a Nodes, argument: &[u8]) -> Result<&'a Node, Error> {
-    find(table, argument).ok_or_else(|| unknown(argument))
-}
-
-fn unknown(argument: &[u8]) -> Error {
-    Error::repeating("ERR Unknown node ", argument, "")
-}
-
-fn refused(error: OperatorError) -> Error {
-    Error::Text(format!("ERR {error}").into())
 }
 
 const SUBCOMMANDS: &[ServerCommand] = &[

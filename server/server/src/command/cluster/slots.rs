@@ -8,8 +8,8 @@ use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 
+use super::arguments::{find, node, refused};
 use super::keys::has_keys;
-use super::{find, node, refused};
 use crate::node::call::Call;
 
 /// What happens to the named slots.

@@ -1,5 +1,5 @@
-//! CLUSTER subcommands that show the state of this node and its table of nodes: MYID, MYSHARDID, INFO,
-//! NODES, REPLICAS.
+//! CLUSTER subcommands that show the state of this node and its table of nodes: MYID, MYSHARDID,
+//! INFO, NODES, REPLICAS.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -10,7 +10,8 @@ use punctual_cluster::state::Machine;
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 
-use super::{named, node};
+use super::arguments::{named, node};
+use crate::config::Shown;
 use crate::node::call::Call;
 
 pub(super) fn my_id(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
@@ -111,16 +112,16 @@ pub(super) fn replicas(call: &mut Call, args: Args, reply: &mut Reply) -> Result
 /// Returns the lines of nodes. A client sees the ports of its own kind of connection.
 fn lines<'a>(call: &Call, machine: &Machine, nodes: impl Iterator<Item = &'a Node>) -> Vec<String> {
     let config = machine.config();
-    let swapped = call.session.info.tls != call.shared.settings().tls.cluster;
+    let shown = Shown::to_client(&call.shared.settings(), call.session.info.tls);
     let line = |node: &'a Node| {
-        let mut shown = Cow::Borrowed(node);
-        if swapped {
-            let address = &mut shown.to_mut().address;
-            address.port = address.other_port;
+        let mut node = Cow::Borrowed(node);
+        let port = shown.port(&node.address);
+        if node.address.port != port {
+            node.to_mut().address.port = port;
         }
         let mut line = String::new();
         config.line(
-            &shown,
+            &node,
             Style::Plain,
             machine.is_connected(node.id),
             &mut line,

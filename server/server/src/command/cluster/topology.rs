@@ -4,17 +4,15 @@ use punctual_cluster::nodes::{Flags, Node, Nodes};
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 
-use super::node;
-use crate::config::Endpoint;
+use super::arguments::node;
+use crate::config::{Endpoint, Shown};
 use crate::node::call::Call;
 
 /// What a client sees of nodes' addresses, and the own replication offset.
 struct View {
-    endpoint: Endpoint,
+    shown: Shown,
     /// The ports for encrypted connections come first on the bus (`tls-cluster`).
     tls_first: bool,
-    /// The client's connection is encrypted.
-    tls: bool,
     own_offset: u64,
 }
 
@@ -22,9 +20,8 @@ impl View {
     fn of(call: &Call) -> Self {
         let settings = call.shared.settings();
         Self {
-            endpoint: settings.cluster.endpoint,
+            shown: Shown::to_client(&settings, call.session.info.tls),
             tls_first: settings.tls.cluster,
-            tls: call.session.info.tls,
             own_offset: call.shared.replication.offset(),
         }
     }
@@ -52,7 +49,7 @@ impl View {
 
     /// Writes the host that clients shall use.
     fn host(&self, node: &Node, reply: &mut Reply) {
-        match self.endpoint {
+        match self.shown.endpoint {
             Endpoint::Unknown => reply.null(),
             endpoint => reply.bulk(endpoint.of(&node.address).as_bytes()),
         }
@@ -60,17 +57,16 @@ impl View {
 
     /// Writes a node as in SLOTS.
     fn brief(&self, node: &Node, reply: &mut Reply) {
-        let (plain, encrypted) = self.ports(node);
         let address = &node.address;
         reply.array(4);
         self.host(node, reply);
-        reply.int(if self.tls { encrypted } else { plain }.into());
+        reply.int(self.shown.port(address).into());
         reply.bulk(&node.id.digits());
         let mut more: Vec<(&str, &str)> = Vec::new();
-        if self.endpoint != Endpoint::Ip {
+        if self.shown.endpoint != Endpoint::Ip {
             more.push(("ip", &address.host));
         }
-        if self.endpoint != Endpoint::Hostname && !address.hostname.is_empty() {
+        if self.shown.endpoint != Endpoint::Hostname && !address.hostname.is_empty() {
             more.push(("hostname", &address.hostname));
         }
         reply.map(more.len());

@@ -2,6 +2,7 @@
 
 mod manager;
 mod pairs;
+mod ports;
 mod session;
 
 use std::time::Instant;
@@ -32,9 +33,15 @@ impl Node {
     /// Starts a node. Returns `None` if its program is not installed.
     #[track_caller]
     fn start(program: Program) -> Option<Self> {
+        Self::start_with(program, &[])
+    }
+
+    /// Same as [`Node::start`], with more options.
+    #[track_caller]
+    fn start_with(program: Program, more: &[&str]) -> Option<Self> {
         let bus_port = free_port();
         let port = bus_port.to_string();
-        let options = [
+        let mut options = vec![
             "--cluster-enabled",
             "yes",
             "--cluster-port",
@@ -44,6 +51,7 @@ impl Node {
             "--repl-diskless-sync-delay",
             "0",
         ];
+        options.extend(more);
         let process: Process = match program {
             Program::Ours => Process::start(&options),
             Program::Real(peer) => peer.start(&options)?,
@@ -65,14 +73,6 @@ impl Node {
 
     fn port(&self) -> u16 {
         self.process.port
-    }
-
-    /// Starts a handshake with another node.
-    #[track_caller]
-    fn meet(&mut self, other: &Self) {
-        let (port, bus_port) = (other.port(), other.bus_port);
-        self.wire
-            .run(&format!("CLUSTER MEET 127.0.0.1 {port} {bus_port}"));
     }
 
     /// Waits until CLUSTER INFO contains a text.

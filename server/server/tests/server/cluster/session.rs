@@ -9,9 +9,9 @@ const SESSION: &str = include_str!("session.txt");
 const NONE: &str = "ffffffffffffffffffffffffffffffffffffffff";
 
 const R7: &[Peer] = &[Peer::Redis7];
+const R8: &[Peer] = &[Peer::Redis8];
 const V9: &[Peer] = &[Peer::Valkey9];
 const R7_V9: &[Peer] = &[Peer::Redis7, Peer::Valkey9];
-const R8_V9: &[Peer] = &[Peer::Redis8, Peer::Valkey9];
 const ALL: &[Peer] = &Peer::ALL;
 
 /// Lines whose replies differ, with the programs and the reason. A `*` at the end stands for any
@@ -69,7 +69,12 @@ const DIFFERENCES: &[(&str, &[Peer], &str)] = &[
         V9,
         "text of Redis; Valkey ignores the flag",
     ),
-    ("COMMAND INFO asking*", R8_V9, "flag loading since Redis 8"),
+    ("COMMAND INFO asking*", R8, "flag loading since Redis 8"),
+    (
+        "COMMAND INFO *",
+        V9,
+        "flag loading; no subcommands is an array",
+    ),
 ];
 
 /// Runs the session with RESP2 or RESP3. Returns the lines with their replies.
@@ -134,7 +139,7 @@ fn without_extras(reply: &str) -> String {
 }
 
 /// Returns a reply with its types, without lengths.
-fn shown(value: &Value) -> String {
+pub(super) fn shown(value: &Value) -> String {
     let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
     let all = |values: &[Value]| values.iter().map(shown).collect::<Vec<_>>().join(" ");
     match value {

@@ -1,0 +1,53 @@
+//! A connection of the cluster's bus, as a conversation.
+
+use punctual_cluster::state::LinkId;
+
+use crate::net::dial::Conversation;
+
+/// Bytes of one connection of the bus, on their way between the socket and the state machine.
+pub(crate) struct BusLink {
+    pub(crate) id: LinkId,
+    /// Whether the state machine knows that the connection is established.
+    is_known: bool,
+    /// Bytes to send.
+    pub(crate) output: Vec<u8>,
+    input: Vec<u8>,
+}
+
+/// Events of a connection of the bus, for the state machine.
+pub(crate) struct BusEvents {
+    pub(crate) link: LinkId,
+    pub(crate) connected: bool,
+    pub(crate) input: Vec<u8>,
+}
+
+impl BusLink {
+    pub(crate) fn new(id: LinkId, is_known: bool) -> Self {
+        Self {
+            id,
+            is_known,
+            output: Vec::new(),
+            input: Vec::new(),
+        }
+    }
+
+    /// Takes the events since the last call.
+    pub(crate) fn take_events(&mut self, established: bool) -> BusEvents {
+        BusEvents {
+            link: self.id,
+            connected: established && !std::mem::replace(&mut self.is_known, established),
+            input: std::mem::take(&mut self.input),
+        }
+    }
+}
+
+impl Conversation for BusLink {
+    fn write_output(&mut self, _: u64, output: &mut Vec<u8>) {
+        output.append(&mut self.output);
+    }
+
+    fn read_input(&mut self, input: &mut Vec<u8>) -> bool {
+        self.input.append(input);
+        false
+    }
+}
