@@ -13,8 +13,8 @@
 //!
 //! In cluster mode a hash begins with the key's slot (`hash.rs`), so the keys of a slot are in one
 //! part or fill whole parts. If most keys of a part have few of its slots, they would crowd into
-//! few chunks. Such a part is *mixed*: the slot does not count for the numbers of its chunks. Only
-//! a part that is built again, to grow, split or shrink, becomes mixed or ceases to be mixed.
+//! few chunks. Such a part is *mixed*: the slot does not count for the numbers of its chunks. A
+//! part becomes mixed, or ceases to be mixed, when it is built again to grow, split or shrink.
 //!
 //! The table does not store keys. The caller passes functions that compare the key at an index and
 //! that return an index's *place*, the high half of the key's hash.
@@ -228,6 +228,9 @@ impl Part {
 
     /// Calls `visit` with the place, the tag and the index of every key.
     fn each(&self, place_of: impl Fn(u32) -> u32, mut visit: impl FnMut(u32, u8, u32)) {
+        if self.len == 0 {
+            return;
+        }
         let mut keys = [(0, 0, 0); SLOTS * BLOCK];
         for block in &self.blocks {
             read_block(block, &place_of, &mut keys)
@@ -427,7 +430,6 @@ impl HashTable {
 
     /// Removes an index. Returns false if the table does not hold it. O(1) amortised.
     pub fn remove(&mut self, place: u32, index: u32, place_of: impl Fn(u32) -> u32) -> bool {
-        let slots = self.slot_bits();
         let number = self.part_of(place);
         let part = &mut self.parts[number];
         if !part.take(place, index) {
@@ -435,7 +437,8 @@ impl HashTable {
         }
         self.len -= 1;
         if part.len * 4 < part.slots() && part.blocks.len() > blocks_for(part.len) {
-            *part = part.resized(blocks_for(part.len), slots, place_of);
+            let blocks = blocks_for(part.len);
+            self.parts[number] = self.parts[number].resized(blocks, self.slot_bits(), place_of);
         }
         true
     }

@@ -87,7 +87,7 @@ fn spreads() -> impl Strategy<Value = Spread> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
+    #![proptest_config(ProptestConfig::with_cases(16))]
 
     /// Only slots of one shard are in a table, but the other slots do no harm.
     #[test]
