@@ -16,7 +16,7 @@ pub enum Bug {
     WriteNotHeld,
     /// The reply of a read does not wait until the change that it shows is in the file.
     ReadNotHeld,
-    /// A key that a client of a writable replica has written does not expire there.
+    /// On a writable replica, keys that clients have written do not expire.
     LocalKeyStays,
     /// A primary that was frozen fires timers before it counts its replicas.
     FrozenPrimaryFires,
