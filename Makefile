@@ -88,7 +88,7 @@ miri: ## run the library's tests under Miri, which finds undefined behaviour
 loom: ## test the timer driver's sleep and wake-up in every order of its threads
 	@scripts/loom
 
-sim: ## run whole servers, their clients and faults under one seed each (SEEDS=200, FROM=1, ONE=42, SECONDS_MAX=60)
+sim: ## run whole servers, their clients and faults under one seed each (SEEDS=200, FROM=1, ONE=42, SECONDS_MAX=60, WITHOUT=Noise)
 	@scripts/sim
 
 instructions: ## count the instructions of hot operations, and compare with the table (scripts/instructions --renew writes it)

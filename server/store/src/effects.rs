@@ -3,6 +3,8 @@
 
 use punctual_resp::{Protocol, Reply};
 
+use crate::planted::Bug;
+
 const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
 const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
 /// Maximum capacity in bytes that an emptied buffer keeps.
@@ -99,7 +101,7 @@ impl Effects {
     /// Surrounds the effects of the frame by MULTI and EXEC if there are several. Later effects of
     /// the frame are surrounded separately.
     pub(crate) fn surround(&mut self) {
-        if self.frame.commands < 2 {
+        if self.frame.commands < 2 || Bug::TornTransaction.is_active() {
             return;
         }
         self.frame.commands = 0;

@@ -41,6 +41,8 @@ pub mod keyspace;
 pub mod limits;
 pub mod lock_order;
 pub mod pages;
+#[doc(hidden)]
+pub mod planted;
 mod random;
 pub mod snapshot;
 mod source;

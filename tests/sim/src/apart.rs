@@ -6,7 +6,7 @@ use std::os::fd::FromRawFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::time::Duration;
 
-use crate::kernel::Lie;
+use crate::options::Options;
 use crate::{run, verdict};
 
 /// The process of a seed.
@@ -18,7 +18,7 @@ pub struct Child {
 
 impl Child {
     /// Starts the run of a seed, on one processor.
-    pub fn start(seed: u64, slot: usize, lie: Option<Lie>) -> Self {
+    pub fn start(seed: u64, slot: usize, options: &Options) -> Self {
         let mut ends = [0; 2];
         // SAFETY: The array has room for two descriptors. This process has one thread.
         let process = unsafe {
@@ -32,7 +32,7 @@ impl Child {
             drop(read);
             use_one_processor(slot);
             verdict::report_to(write);
-            run::run(seed, lie);
+            run::run(seed, options);
         }
         Self {
             seed,

@@ -8,13 +8,18 @@ use crate::kernel::draws::Draws;
 use crate::kernel::streams::EndId;
 use crate::world;
 
-const COMMANDS: [&[&str]; 6] = [
+const COMMANDS: [&[&str]; 9] = [
     &["BGREWRITEAOF"],
     &["BGSAVE", "SCHEDULE"],
     &["CONFIG", "SET", "maxmemory-policy", "noeviction"],
     &["CONFIG", "SET", "repl-backlog-size", "16384"],
     &["CONFIG", "SET", "repl-backlog-size", "1048576"],
     &["CLIENT", "KILL", "TYPE", "replica"],
+    &["CLIENT", "KILL", "TYPE", "normal"],
+    &[
+        "NOTIFY", "SET", "all", "STREAM", "notes", "EVENTS", "$hx", "MAXAGE", "5000",
+    ],
+    &["NOTIFY", "DEL", "all"],
 ];
 
 /// Connections of the operator, with the commands that are not sent yet.
@@ -23,8 +28,12 @@ pub struct Chores(BTreeMap<EndId, Vec<u8>>);
 
 impl Chores {
     /// Begins a drawn command on a connection of its own.
-    pub fn begin(&mut self, node: NodeId, draws: &mut Draws) {
-        self.send(node, draws.one_of(&COMMANDS));
+    pub fn begin(&mut self, node: NodeId, writable: bool, draws: &mut Draws) {
+        let command = draws.one_of(&COMMANDS);
+        // A rule on a writable replica is the replica's own.
+        if !(writable && command[0] == "NOTIFY") {
+            self.send(node, command);
+        }
     }
 
     /// Lets a primary and one of its replicas change places. A replica refuses this.
@@ -32,7 +41,14 @@ impl Chores {
         self.send(node, &["FAILOVER", "TIMEOUT", "2000"]);
     }
 
-    fn send(&mut self, node: NodeId, command: &[&str]) {
+    /// Makes a node a replica of another one.
+    pub fn follow(&mut self, node: NodeId, primary: NodeId) {
+        let (host, port) = (format!("10.0.0.{primary}"), PORT.to_string());
+        self.send(node, &["REPLICAOF", &host, &port]);
+    }
+
+    /// Begins a command on a connection of its own.
+    pub fn send(&mut self, node: NodeId, command: &[&str]) {
         let mut line = Vec::new();
         punctual_resp::encode_command(&mut line, command);
         self.0.insert(world::connect(node, PORT), line);

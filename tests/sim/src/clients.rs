@@ -1,6 +1,6 @@
 //! Clients: each has keys of its own, sends pipelines of commands, and checks the replies.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use punctual_resp::Value;
 
@@ -73,6 +73,8 @@ pub struct Client {
     unknown: VecDeque<Sent>,
     waiting: VecDeque<Sent>,
     keys: Vec<Key>,
+    /// Keys that the next connection reads first.
+    uncertain: BTreeSet<usize>,
     get: &'static str,
     next_value: u64,
     /// Number of commands with a reply.
@@ -89,6 +91,7 @@ impl Client {
             unknown: VecDeque::new(),
             waiting: VecDeque::new(),
             keys: vec![Key::absent(habits.files_fail); habits.keys],
+            uncertain: BTreeSet::new(),
             get: habits.get,
             next_value: 1,
             done: 0,
@@ -113,7 +116,12 @@ impl Client {
             Prepared::Ready { .. } if self.waiting.is_empty() => {}
             _ => return None,
         }
+        // What the lost connection has left open is known after a read.
+        for key in std::mem::take(&mut self.uncertain) {
+            self.push(key, Op::Get, Form::Plain);
+        }
         let count = draws.between(1, habits.pipeline);
+        let count = if self.waiting.is_empty() { count } else { 0 };
         for _ in 0..count {
             let key = draws.index(self.keys.len());
             let op = self.draw(draws, habits);
@@ -249,6 +257,7 @@ impl Client {
                 sent: lost.at,
                 done,
             };
+            self.uncertain.insert(lost.key);
             let (node, key) = (self.link.node, &mut self.keys[lost.key]);
             let number = self.number;
             world::with(|kernel| {

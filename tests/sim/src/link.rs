@@ -38,6 +38,8 @@ pub struct Link {
     pub ready: bool,
     /// The lost connection, on which commands may still run.
     old: Option<EndId>,
+    /// Time since which no command of the last lost connection could run.
+    pub settled_at: Nanos,
     /// Bytes that the connection has not taken.
     pub unsent: Vec<u8>,
     decoder: Decoder,
@@ -52,6 +54,7 @@ impl Link {
             end: None,
             ready: false,
             old: None,
+            settled_at: 0,
             unsent: Vec::new(),
             decoder: Decoder::new(),
         }
@@ -69,8 +72,11 @@ impl Link {
 
     /// Connects if there is no connection.
     pub fn prepare(&mut self) -> Prepared {
-        if self.old.is_some_and(|old| !world::is_gone(old)) {
-            return Prepared::Later(5 * MILLI);
+        if let Some(old) = self.old {
+            let Some(since) = world::gone_since(old) else {
+                return Prepared::Later(5 * MILLI);
+            };
+            self.settled_at = since;
         }
         let settled = self.old.take().is_some();
         if self.end.is_none() {
@@ -145,7 +151,7 @@ impl Link {
             return false;
         };
         match text.split(|byte| *byte == b' ').next().unwrap_or_default() {
-            b"LOADING" | b"MISCONF" | b"EXECABORT" => {}
+            b"LOADING" | b"MISCONF" | b"EXECABORT" | b"NOREPLICAS" => {}
             b"READONLY" | b"UNBLOCKED" if self.nodes > 1 => self.is_misplaced = true,
             _ => {
                 let text = String::from_utf8_lossy(text);
@@ -153,6 +159,17 @@ impl Link {
             }
         }
         true
+    }
+
+    /// Notes whether a reply shows that the node is not the primary.
+    pub fn note_place(&mut self, reply: &Value) {
+        let is_error = matches!(reply, Value::Error(text) if text.starts_with(b"READONLY"));
+        self.is_misplaced |= is_error && self.nodes > 1;
+    }
+
+    /// Turns to the next node, because this one is dead.
+    pub fn turn_away(&mut self) {
+        self.node = self.node % self.nodes + 1;
     }
 
     /// Turns to the next node if the node is not the primary. Returns whether it does, so that the

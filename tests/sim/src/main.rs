@@ -2,14 +2,26 @@
 
 mod apart;
 mod baton;
+#[cfg(sim_bug)]
+mod bugs;
 mod calls;
 mod chores;
 mod clients;
+mod entries;
+mod faults;
+mod heal;
 mod kernel;
+mod linear;
 mod link;
 mod model;
+mod noise;
+mod options;
+mod party;
 mod plan;
+mod promises;
+mod registers;
 mod run;
+mod shrink;
 mod verdict;
 mod workers;
 mod world;
@@ -19,11 +31,33 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use apart::Child;
 use kernel::Lie;
+use options::{Options, Part};
+
+/// Returns the word after an option.
+fn word(name: &str) -> Option<String> {
+    let mut arguments = std::env::args().skip_while(|argument| argument != name);
+    arguments.nth(1)
+}
 
 /// Returns the number after an option.
 fn option(name: &str) -> Option<u64> {
-    let mut arguments = std::env::args().skip_while(|argument| argument != name);
-    arguments.nth(1)?.parse().ok()
+    word(name)?.parse().ok()
+}
+
+fn has_option(name: &str) -> bool {
+    std::env::args().any(|argument| argument == name)
+}
+
+/// Returns the options of each run.
+fn options() -> Options {
+    let parts = word("--without").unwrap_or_default();
+    let parts = parts.split(',').filter(|name| !name.is_empty());
+    let part = |name| Part::named(name).unwrap_or_else(|| panic!("no part of a plan: {name}"));
+    Options {
+        bug: option("--bug").map(|bug| bug as usize),
+        without: parts.map(part).collect(),
+        ..Options::default()
+    }
 }
 
 fn random_seed() -> u64 {
@@ -85,8 +119,12 @@ const SEEDS_PER_LIE: u64 = 300;
 fn find_lies() -> bool {
     let mut all = true;
     for lie in Lie::ALL {
+        let options = Options {
+            lie: Some(lie),
+            ..Options::default()
+        };
         let results =
-            (1..=SEEDS_PER_LIE).map(|seed| (seed, Child::start(seed, 0, Some(lie)).result()));
+            (1..=SEEDS_PER_LIE).map(|seed| (seed, Child::start(seed, 0, &options).result()));
         let found = results
             .into_iter()
             .find(|(_, line)| !line.starts_with("passed"));
@@ -103,9 +141,15 @@ fn main() {
     apart::fix_addresses();
     calls::prepare();
     run::warm_up();
-    if std::env::args().any(|argument| argument == "--lies") {
+    if has_option("--lies") {
         std::process::exit(i32::from(!find_lies()));
     }
+    #[cfg(sim_bug)]
+    if has_option("--bugs") {
+        bugs::find_all();
+        return;
+    }
+    let options = options();
     let one = option("--one");
     let first = one.or(option("--from")).unwrap_or_else(random_seed);
     let limit = option("--seconds").map(Duration::from_secs);
@@ -115,7 +159,7 @@ fn main() {
         (None, None) => option("--seeds").unwrap_or(200),
     };
     let jobs = option("--jobs").unwrap_or(1);
-    let twice = one.is_some() || std::env::args().any(|argument| argument == "--twice");
+    let twice = one.is_some() || has_option("--twice");
     let began = Instant::now();
     let mut sums = Sums::default();
     let mut running: VecDeque<Child> = VecDeque::new();
@@ -126,7 +170,7 @@ fn main() {
             && !late
             && let Some(seed) = seeds.next()
         {
-            running.push_back(Child::start(seed, running.len(), None));
+            running.push_back(Child::start(seed, running.len(), &options));
         }
         let Some(child) = running.pop_front() else {
             break;
@@ -134,13 +178,16 @@ fn main() {
         let seed = child.seed;
         let mut line = child.result();
         if twice {
-            let again = Child::start(seed, 0, None).result();
+            let again = Child::start(seed, 0, &options).result();
             if again != line {
                 line = format!("failed: two runs differ: {line} / {again}");
             }
         }
         if !line.starts_with("passed") {
             println!("seed {seed}: {line}\n  make sim ONE={seed}");
+            if has_option("--shrink") {
+                shrink::shrink(seed, &line, &options);
+            }
         } else if one.is_some() {
             println!("seed {seed}: {line}");
         }

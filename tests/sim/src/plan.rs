@@ -23,6 +23,8 @@ pub struct Plan {
     /// Time with faults, and mean time between two faults; 0 without faults.
     pub storm: Nanos,
     pub fault_every: Nanos,
+    /// Rate per million at which the next fault follows at once.
+    pub bursts: u64,
     /// Whether a killed node also loses its power.
     pub cuts_power: bool,
     pub clock_jumps: bool,
@@ -33,6 +35,19 @@ pub struct Plan {
     /// Whether primary and replica change places, by FAILOVER. Such a run kills no node, and its
     /// clocks agree.
     pub failovers: bool,
+    /// Whether a replica is promoted when the primary dies or is isolated. Such a run may lose writes
+    /// that WAIT has not promised.
+    pub promotions: bool,
+    /// Clients that use WAIT, in a run with promotions.
+    pub keepers: usize,
+    /// Clients that share registers.
+    pub members: usize,
+    /// Clients that run random commands of all families.
+    pub noise: usize,
+    /// Whether clients may write to replicas.
+    pub writable: bool,
+    /// Rate per million at which a client reads late what has arrived.
+    pub slow: u64,
 }
 
 impl Plan {
@@ -42,6 +57,7 @@ impl Plan {
         let latency = draws.one_of(&[5 * MICRO, 50 * MICRO, 500 * MICRO, 5 * MILLI]);
         let sync_time = draws.one_of(&[20 * MICRO, 200 * MICRO, 2 * MILLI, 20 * MILLI]);
         let fails = draws.one_of(&[0, 0, 0, 1_000, 20_000]);
+        let (fail_writes, fail_syncs) = draws.one_of(&[(1, 1), (1, 1), (1, 0), (0, 1)]);
         let weather = Weather {
             preempts: draws.one_of(&[0, 1_000, 20_000]),
             short_writes: draws.one_of(&[0, 0, 10_000, 200_000]),
@@ -49,30 +65,56 @@ impl Plan {
             jitter: latency * draws.below(4),
             sync_time,
             sync_jitter: sync_time * draws.one_of(&[0, 1, 10]),
-            failed_writes: fails * draws.below(2),
-            failed_syncs: fails * draws.below(2),
+            failed_writes: fails * fail_writes,
+            failed_syncs: fails * fail_syncs,
+            drift_ppm: draws.one_of(&[0, 0, 50, 500]),
             lie: None,
         };
-        let nodes = draws.one_of(&[1, 1, 2, 3]);
-        let failovers = nodes > 1 && draws.chance(400_000);
+        let most = draws.one_of(&[4, 8, 20]);
+        let nodes = draws.one_of(&[1, 1, 1, 1, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 4, 4, 5, 7]);
+        let kind = if nodes > 1 { draws.below(10) } else { 9 };
+        let (failovers, promotions) = (kind < 3, (3..6).contains(&kind));
+        let alone = !failovers && !promotions;
+        let mut weather = weather;
+        if !alone {
+            weather.drift_ppm = 0;
+        }
         let files_fail = weather.failed_writes + weather.failed_syncs > 0;
         Self {
             nodes,
             failovers,
+            promotions,
+            keepers: usize::from(promotions) * draws.between(2, 5) as usize,
+            members: match draws.below(2) {
+                1 if !promotions => draws.between(2, 5) as usize,
+                _ => 0,
+            },
+            noise: draws.one_of(&[0, 1, 2]),
+            writable: alone && draws.chance(500_000),
+            slow: draws.one_of(&[0, 0, 0, 10_000, 200_000]),
             replicas_append: draws.chance(500_000),
             loops: draws.between(1, 4) as usize,
             append_sync: draws.one_of(&["always", "always", "everysec", "no"]),
-            clients: draws.between(1, 8) as usize,
+            clients: match promotions {
+                true => 0,
+                false => draws.between(1, 6) as usize,
+            },
             habits: Habits::draw(&mut draws, files_fail, failovers),
             workers: match draws.below(3) {
                 0 => Vec::new(),
+                _ if promotions => Vec::new(),
                 copies => Role::ALL.repeat(copies as usize),
             },
             weather,
-            storm: draws.between(2, 30) * SECOND,
-            fault_every: draws.one_of(&[0, 200 * MILLI, SECOND, 5 * SECOND]),
-            cuts_power: draws.chance(500_000),
-            clock_jumps: !failovers && draws.chance(400_000),
+            // Many short runs meet more combinations than few long ones.
+            storm: draws.between(2, most) * SECOND,
+            fault_every: match promotions {
+                true => draws.one_of(&[SECOND, 2 * SECOND, 5 * SECOND]),
+                false => draws.one_of(&[0, 200 * MILLI, SECOND, 5 * SECOND]),
+            },
+            bursts: draws.one_of(&[0, 300_000, 600_000]),
+            cuts_power: draws.chance(if files_fail { 800_000 } else { 500_000 }),
+            clock_jumps: alone && draws.chance(400_000),
             partitions: draws.chance(500_000),
             chores: draws.chance(500_000),
         }

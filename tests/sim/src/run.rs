@@ -5,47 +5,57 @@ use std::collections::BinaryHeap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ahash::random_state::RandomSource;
-use punctual_resp::{Decoder, Value};
 use punctual_server::Server;
 
 use crate::chores::Chores;
 use crate::clients::{Client, PORT};
 use crate::kernel::draws::Draws;
 use crate::kernel::streams::EndId;
-use crate::kernel::{Kernel, Lie, MILLI, Nanos, NodeId, SECOND};
-use crate::link::Link;
+use crate::kernel::{Kernel, MILLI, Nanos, NodeId, SECOND};
+use crate::noise::Noise;
+use crate::options::Options;
+use crate::party::{Common, Party};
 use crate::plan::Plan;
+use crate::promises::{self, Keeper, Promises};
+use crate::registers::{Member, Registers};
 use crate::workers::{Ledger, Worker};
 use crate::{baton, verdict, world};
 
-/// Time within which everything must heal after the last fault.
-const HEALING: Nanos = 60 * SECOND;
-
 /// Something that the driver does at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Task {
+pub enum Task {
     Act(usize),
     Work(usize),
     Fault,
     Restart(NodeId),
     EndStorm,
     EndPartition(NodeId, NodeId),
+    /// All nodes reach this one again, which was the primary.
+    EndIsolation(NodeId),
+    /// A node freezes for a time.
+    Freeze(NodeId, Nanos),
+    /// A client reads what has arrived earlier.
+    Look(EndId),
 }
 
-struct Driver {
-    plan: Plan,
-    draws: Draws,
-    clients: Vec<Client>,
-    workers: Vec<Worker>,
-    ledger: Ledger,
-    tasks: BinaryHeap<Reverse<(Nanos, u64, Task)>>,
+/// The only simulated thread that is not a server's.
+pub struct Driver {
+    pub plan: Plan,
+    pub draws: Draws,
+    pub clients: Vec<Client>,
+    pub parties: Vec<Box<dyn Party>>,
+    pub common: Common,
+    pub tasks: BinaryHeap<Reverse<(Nanos, u64, Task)>>,
     added: u64,
     /// Whether the time without faults has begun, in which clients send no new commands.
-    heals: bool,
+    pub heals: bool,
     /// Nodes that are killed and not yet started again.
-    dead: Vec<NodeId>,
-    chores: Chores,
-    kills: u64,
+    pub dead: Vec<NodeId>,
+    /// The node that the others follow when they start.
+    pub primary: NodeId,
+    pub chores: Chores,
+    pub kills: u64,
+    pub promotions: u64,
 }
 
 /// A source of ahash's states that depends on no address.
@@ -67,15 +77,22 @@ pub fn warm_up() {
         .shutdown();
 }
 
-fn start(node: NodeId, plan: &Plan) {
+/// Returns the word of a directive.
+fn yes_or_no(yes: bool) -> &'static str {
+    if yes { "yes" } else { "no" }
+}
+
+/// Starts a server.
+pub fn start(node: NodeId, primary: NodeId, plan: &Plan) {
     let (loops, append_sync) = (plan.loops, plan.append_sync);
-    let appends = node == 1 || plan.replicas_append;
-    let appends = if appends { "yes" } else { "no" };
-    let primary = if node == 1 {
-        String::new()
-    } else {
-        format!("10.0.0.1 {PORT}")
+    let appends = yes_or_no(node == 1 || plan.replicas_append);
+    let read_only = yes_or_no(!plan.writable);
+    let primary = match node == primary {
+        true => "no one".to_owned(),
+        false => format!("10.0.0.{primary} {PORT}"),
     };
+    let min_replicas = u8::from(plan.promotions).to_string();
+    let max_lag = (promises::MAX_LAG / SECOND).to_string();
     world::start(node, move || {
         let server = Server::builder()
             .threads(loops)
@@ -83,20 +100,18 @@ fn start(node: NodeId, plan: &Plan) {
             .option("port", &PORT.to_string())
             .option("dir", &format!("/sim/{node}"))
             .option("appendonly", appends)
-            .option(
-                "replicaof",
-                if primary.is_empty() {
-                    "no one"
-                } else {
-                    &primary
-                },
-            )
+            .option("replicaof", &primary)
+            .option("replica-read-only", read_only)
+            .option("min-replicas-to-write", &min_replicas)
+            .option("min-replicas-max-lag", &max_lag)
             .option("repl-timeout", "5")
             .option("repl-ping-replica-period", "1")
             .option("repl-diskless-sync-delay", "0")
             .option("enable-debug-command", "yes")
             .option("appendfsync", append_sync)
             .option("protected-mode", "no")
+            // The slow log measures real time, which differs between two runs.
+            .option("slowlog-log-slower-than", "-1")
             .option("seed", &(1_000 + node).to_string())
             .spawn();
         match server {
@@ -115,54 +130,92 @@ fn is_disk_failure(error: &str) -> bool {
 }
 
 /// Runs a seed. Ends the process.
-pub fn run(seed: u64, lie: Option<Lie>) -> ! {
+pub fn run(seed: u64, options: &Options) -> ! {
     verdict::fail_on_panic();
     let mut plan = Plan::draw(seed);
-    plan.weather.lie = lie;
+    plan.weather.lie = options.lie;
+    for part in &options.without {
+        part.leave_out(&mut plan);
+    }
+    #[cfg(sim_bug)]
+    if let Some(bug) = options.bug {
+        punctual_store::planted::Bug::ALL[bug].plant();
+    }
     if std::env::var_os("SIM_PLAN").is_some() {
         eprintln!("{plan:?}");
     }
     let mut kernel = Kernel::new(seed, plan.nodes, plan.weather.clone());
     kernel.trace.prints = std::env::var_os("SIM_TRACE").is_some();
     baton::begin(kernel);
-    let mut driver = Driver {
-        draws: Draws::new(seed ^ 0x64_7269_7665),
-        clients: (0..plan.clients)
-            .map(|number| Client::new(number, plan.nodes, &plan.habits))
-            .collect(),
-        workers: plan
-            .workers
-            .iter()
-            .map(|role| Worker::new(*role, plan.nodes))
-            .collect(),
-        ledger: Ledger::new(1),
-        tasks: BinaryHeap::new(),
-        added: 0,
-        heals: false,
-        dead: Vec::new(),
-        chores: Chores::default(),
-        kills: 0,
-        plan,
-    };
+    let mut driver = Driver::new(seed, plan);
     driver.run();
     driver.report()
 }
 
+/// Creates the clients of all kinds besides [`Client`].
+fn parties(plan: &Plan, draws: &mut Draws) -> Vec<Box<dyn Party>> {
+    let nodes = plan.nodes;
+    let mut all: Vec<Box<dyn Party>> = Vec::new();
+    for role in &plan.workers {
+        all.push(Box::new(Worker::new(*role, nodes)));
+    }
+    for _ in 0..plan.members {
+        all.push(Box::new(Member::new(nodes)));
+    }
+    for number in 0..plan.keepers {
+        all.push(Box::new(Keeper::new(number, nodes)));
+    }
+    for _ in 0..plan.noise {
+        all.push(Box::new(Noise::new(nodes, draws)));
+    }
+    all
+}
+
 impl Driver {
-    fn add(&mut self, at: Nanos, task: Task) {
+    fn new(seed: u64, plan: Plan) -> Self {
+        let mut draws = Draws::new(seed ^ 0x64_7269_7665);
+        let promises = Promises {
+            isolated: None,
+            min_replicas: plan.promotions,
+        };
+        Self {
+            clients: (0..plan.clients)
+                .map(|number| Client::new(number, plan.nodes, &plan.habits))
+                .collect(),
+            parties: parties(&plan, &mut draws),
+            draws,
+            common: Common {
+                ledger: Ledger::new(1),
+                registers: Registers::new(plan.habits.files_fail, plan.failovers),
+                promises,
+                drains: false,
+            },
+            tasks: BinaryHeap::new(),
+            added: 0,
+            heals: false,
+            dead: Vec::new(),
+            primary: 1,
+            chores: Chores::default(),
+            kills: 0,
+            promotions: 0,
+            plan,
+        }
+    }
+
+    pub fn add(&mut self, at: Nanos, task: Task) {
         self.added += 1;
         self.tasks.push(Reverse((at, self.added, task)));
     }
 
     fn run(&mut self) {
         for node in 1..=self.plan.nodes {
-            start(node, &self.plan);
+            start(node, self.primary, &self.plan);
         }
         // The server listens before its clients come.
         for client in 0..self.clients.len() {
             self.add(100 * MILLI, Task::Act(client));
         }
-        for worker in 0..self.workers.len() {
+        for worker in 0..self.parties.len() {
             self.add(100 * MILLI, Task::Work(worker));
         }
         self.add_fault();
@@ -172,7 +225,7 @@ impl Driver {
     }
 
     /// Waits for the next thing and handles it. Returns false at the end of the storm.
-    fn step(&mut self, until: Nanos) -> bool {
+    pub fn step(&mut self, until: Nanos) -> bool {
         for node in world::with(|kernel| std::mem::take(&mut kernel.failed_starts)) {
             self.dead.push(node);
             self.add(world::now() + SECOND, Task::Restart(node));
@@ -196,12 +249,25 @@ impl Driver {
                 Task::EndPartition(from, to) => {
                     world::with(|kernel| kernel.set_link(from, to, true));
                 }
+                Task::EndIsolation(node) => self.end_isolation(node),
+                Task::Freeze(node, time) => world::with(|kernel| kernel.freeze(node, time)),
+                Task::Look(end) => self.look(end),
             }
         }
         true
     }
 
-    fn changed(&mut self, end: EndId) {
+    /// Handles a change of a client's connection, perhaps later.
+    pub fn changed(&mut self, end: EndId) {
+        if !self.heals && self.draws.chance(self.plan.slow) {
+            let pause = self.draws.between(MILLI, 300 * MILLI);
+            self.add(world::now() + pause, Task::Look(end));
+        } else {
+            self.look(end);
+        }
+    }
+
+    fn look(&mut self, end: EndId) {
         let most = if self.heals {
             MILLI
         } else {
@@ -212,22 +278,32 @@ impl Driver {
             if self.clients[client].changed() {
                 self.add(world::now() + pause, Task::Act(client));
             }
-        } else if let Some(worker) = self.workers.iter().position(|worker| worker.link.owns(end)) {
-            if self.workers[worker].changed(&mut self.ledger, &mut self.draws) {
-                self.add(world::now() + pause, Task::Work(worker));
+        } else if let Some(at) = self
+            .parties
+            .iter_mut()
+            .position(|party| party.link().owns(end))
+        {
+            if self.parties[at].changed(&mut self.common, &mut self.draws) {
+                self.add(world::now() + pause, Task::Work(at));
             }
         } else {
             self.chores.changed(end);
         }
     }
 
-    fn work(&mut self, worker: usize) {
-        let later = match self.dead.contains(&self.workers[worker].link.node) {
-            true => Some(50 * MILLI),
-            false => self.workers[worker].act(&mut self.ledger, &mut self.draws),
+    fn work(&mut self, at: usize) {
+        let party = &mut self.parties[at];
+        let later = match self.dead.contains(&party.link().node) {
+            true => {
+                if self.plan.promotions {
+                    party.link().turn_away();
+                }
+                Some(50 * MILLI)
+            }
+            false => party.act(&mut self.common, &mut self.draws),
         };
         if let Some(later) = later {
-            self.add(world::now() + later, Task::Work(worker));
+            self.add(world::now() + later, Task::Work(at));
         }
     }
 
@@ -245,186 +321,20 @@ impl Driver {
         }
     }
 
-    fn add_fault(&mut self) {
-        if self.plan.fault_every > 0 {
-            let pause = self.draws.between(1, 2 * self.plan.fault_every);
-            self.add(world::now() + pause, Task::Fault);
-        }
-    }
-
-    fn fault(&mut self) {
-        self.add_fault();
-        let node = self.draws.between(1, self.plan.nodes as u64) as NodeId;
-        if self.dead.contains(&node) {
-            return;
-        }
-        match self.draws.below(8) {
-            0 | 1 if self.plan.failovers => self.chores.fail_over(node),
-            0 | 1 => self.kill(node),
-            2 => {
-                let time = self.draws.between(MILLI, 3 * SECOND);
-                world::with(|kernel| kernel.freeze(node, time));
-            }
-            3 if self.plan.clock_jumps => {
-                let most = self.draws.one_of(&[5 * MILLI, SECOND, 3 * 3_600 * SECOND]);
-                let by = self.draws.between(1, most) as i64;
-                let by = if self.draws.chance(300_000) { -by } else { by };
-                world::with(|kernel| kernel.jump_clock(node, by));
-            }
-            4 | 5 if self.plan.partitions => self.partition(node),
-            6 | 7 if self.plan.chores => self.chores.begin(node, &mut self.draws),
-            _ => {
-                let links = self.clients.iter().map(|client| &client.link);
-                let links = links.chain(self.workers.iter().map(|worker| &worker.link));
-                let links: Vec<_> = links.filter_map(Link::connection).collect();
-                if !links.is_empty() {
-                    let connection = links[self.draws.index(links.len())];
-                    world::with(|kernel| kernel.cut(connection));
-                }
-            }
-        }
-    }
-
-    fn partition(&mut self, node: NodeId) {
-        // Node 0 has the clients.
-        let other = self.draws.index(self.plan.nodes + 1);
-        let pause = self.draws.between(MILLI, 20 * SECOND);
-        let both = self.draws.chance(700_000);
-        for (from, to) in [(node, other), (other, node)]
-            .into_iter()
-            .take(1 + usize::from(both))
-        {
-            world::with(|kernel| kernel.set_link(from, to, false));
-            self.add(world::now() + pause, Task::EndPartition(from, to));
-        }
-    }
-
-    fn kill(&mut self, node: NodeId) {
-        self.kills += 1;
-        // Only with `always` does an acknowledged write survive a power cut.
-        let may_cut = self.plan.cuts_power && self.plan.append_sync == "always";
-        let power = may_cut && self.draws.chance(500_000);
-        world::with(|kernel| kernel.kill(node, power));
-        self.dead.push(node);
-        for client in 0..self.clients.len() {
-            if self.clients[client].link.node == node {
-                self.clients[client].lose();
-                self.add(world::now() + MILLI, Task::Act(client));
-            }
-        }
-        for worker in 0..self.workers.len() {
-            if self.workers[worker].link.node == node {
-                self.workers[worker].lose();
-                self.add(world::now() + MILLI, Task::Work(worker));
-            }
-        }
-        let pause = self.draws.between(MILLI, 2 * SECOND);
-        self.add(world::now() + pause, Task::Restart(node));
-    }
-
-    fn restart(&mut self, node: NodeId) {
-        self.dead.retain(|dead| *dead != node);
-        world::with(|kernel| kernel.give_power(node));
-        start(node, &self.plan);
-    }
-
-    /// The time without faults: every client gets all its replies, and every key has its value.
-    fn heal(&mut self) {
-        world::with(|kernel| kernel.calm_down());
-        self.chores.end();
-        self.tasks.retain(|task| task.0.2 != Task::Fault);
-        self.heals = true;
-        self.ledger.drains = true;
-        world::with(|kernel| kernel.catch_up());
-        let until = world::now() + HEALING;
-        let mut asked = vec![false; self.clients.len()];
-        loop {
-            self.step(world::now() + 10 * MILLI);
-            for (client, asked) in self.clients.iter_mut().zip(&mut asked) {
-                if !*asked && client.is_idle() {
-                    *asked = client.ask_all();
-                }
-            }
-            let missing = self.ledger.missing().filter(|_| !self.workers.is_empty());
-            let waiting = self.clients.iter().zip(&asked);
-            let waiting = waiting
-                .filter(|(client, asked)| !**asked || !client.is_idle())
-                .count();
-            if missing.is_none() && waiting == 0 {
-                break;
-            }
-            if world::now() > until {
-                verdict::stop(&format!(
-                    "after the faults, {waiting} clients wait for replies; missing: {missing:?}"
-                ));
-            }
-        }
-        self.compare_nodes(until);
-    }
-
-    /// Waits until all nodes have the same data.
-    fn compare_nodes(&mut self, until: Nanos) {
-        loop {
-            let digests: Vec<Option<Value>> = (1..=self.plan.nodes)
-                .map(|node| self.ask(node, &["DEBUG", "DIGEST"]))
-                .collect();
-            if digests
-                .iter()
-                .all(|digest| digest.is_some() && *digest == digests[0])
-            {
-                return;
-            }
-            if world::now() > until {
-                verdict::stop(&format!("the nodes differ after the faults: {digests:?}"));
-            }
-            self.step(world::now() + 200 * MILLI);
-        }
-    }
-
-    /// Sends a command on a connection of its own, and waits for its reply.
-    fn ask(&mut self, node: NodeId, command: &[&str]) -> Option<Value> {
-        let end = world::connect(node, PORT);
-        let mut line = Vec::new();
-        punctual_resp::encode_command(&mut line, command);
-        let until = world::now() + 5 * SECOND;
-        let mut decoder = Decoder::new();
-        while world::now() < until {
-            for changed in world::next(until) {
-                if changed != end {
-                    self.changed(changed);
-                    continue;
-                }
-                let found = world::read(end);
-                if found.ended {
-                    return None;
-                }
-                if found.connected && !line.is_empty() {
-                    let sent = world::send(end, &line);
-                    line.drain(..sent);
-                }
-                decoder.feed(&found.bytes);
-                if let Ok(Some(reply)) = decoder.next_value() {
-                    world::close(end);
-                    return Some(reply);
-                }
-            }
-        }
-        world::close(end);
-        None
-    }
-
     fn report(&self) -> ! {
         let done: u64 = self.clients.iter().map(|client| client.done).sum();
+        let done = done + self.parties.iter().map(|party| party.done()).sum::<u64>();
         let refused: u64 = self.clients.iter().map(|client| client.refused).sum();
         let figures = world::with(|kernel| {
             format!(
                 "hash {:016x} simulated_ms {} commands {done} refused {refused} calls {} \
-                 handovers {} kills {}",
+                 handovers {} kills {} promotions {}",
                 kernel.trace.hash(),
                 kernel.now / MILLI,
                 kernel.calls,
                 kernel.handovers,
                 self.kills,
+                self.promotions,
             )
         });
         verdict::pass(&figures)

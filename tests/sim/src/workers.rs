@@ -5,11 +5,16 @@ use std::collections::BTreeMap;
 
 use punctual_resp::Value;
 
+use crate::entries::{Entries, LEASE_MS};
 use crate::kernel::draws::Draws;
 use crate::kernel::{MILLI, Nanos, NodeId};
 use crate::link::{Link, Prepared};
 use crate::model::Span;
+use crate::party::{Common, Party};
 use crate::{verdict, world};
+
+/// Number of timers that workers look at: the latest ones.
+const LOOKED_AT: usize = 50;
 
 /// What a worker does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,15 +25,20 @@ pub enum Role {
     Timers,
     Adder,
     Taker,
+    /// Adds entries to a stream.
+    Writer,
+    Reader,
 }
 
 impl Role {
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 7] = [
         Self::Pusher,
         Self::Popper,
         Self::Timers,
         Self::Adder,
         Self::Taker,
+        Self::Writer,
+        Self::Reader,
     ];
 }
 
@@ -41,7 +51,16 @@ enum Work {
     Count(u64),
     Add(u64, u64),
     Take(u64),
-    Ack { id: u64, token: i64, stale: bool },
+    Ack {
+        id: u64,
+        token: i64,
+        stale: bool,
+    },
+    /// Creates the group of the stream, or sets its lease.
+    Prepare(usize),
+    AddEntry(u64),
+    ReadEntry(u64),
+    AckEntry(String, u64),
 }
 
 impl Work {
@@ -54,6 +73,13 @@ impl Work {
             Self::Add(id, ms) => format!("JOB ADD jobs p ID {id} DELAY {ms} RETRY 1000000"),
             Self::Take(ms) => format!("JOB TAKE jobs BLOCK 200 LEASE {ms}"),
             Self::Ack { id, token, .. } => format!("JOB ACK jobs {id} {token}"),
+            Self::Prepare(0) => "XGROUP CREATE entries g 0 MKSTREAM".into(),
+            Self::Prepare(_) => format!("XGROUP SETLEASE entries g {LEASE_MS}"),
+            Self::AddEntry(id) => format!("XADD entries * n {id}"),
+            Self::ReadEntry(reader) => {
+                format!("XREADGROUP GROUP g c{reader} COUNT 1 BLOCK 200 STREAMS entries >")
+            }
+            Self::AckEntry(entry, _) => format!("XACK entries g {entry}"),
         }
     }
 }
@@ -62,6 +88,7 @@ impl Work {
 struct Item {
     known: bool,
     delivered: bool,
+    sent: Nanos,
 }
 
 #[derive(Debug)]
@@ -75,7 +102,8 @@ struct Timer {
 #[derive(Debug)]
 struct Job {
     known: bool,
-    done: bool,
+    /// Time of the reply to the acknowledgement.
+    done: Option<Nanos>,
     /// An acknowledgement has no reply.
     maybe_done: bool,
     added: Span,
@@ -90,11 +118,13 @@ pub struct Ledger {
     node: NodeId,
     next: u64,
     items: BTreeMap<u64, Item>,
-    lost_pops: usize,
+    /// Times until which pops without a reply may have taken an item.
+    lost_pops: Vec<Nanos>,
     /// Pops in a row that found nothing, during the time without faults.
     empty_pops: u64,
     timers: BTreeMap<u64, Timer>,
     jobs: BTreeMap<u64, Job>,
+    entries: Entries,
     /// Whether nothing more is added.
     pub drains: bool,
 }
@@ -134,20 +164,24 @@ impl Ledger {
         let id = self.next;
         let ms = draws.between(1, 2_000);
         match role {
-            Role::Pusher | Role::Adder if self.drains => None,
-            Role::Pusher => {
-                self.items.insert(id, Item::default());
-                Some(Work::Push(id))
-            }
+            Role::Pusher | Role::Adder | Role::Writer if self.drains => None,
+            Role::Pusher => Some(Work::Push(id)),
             Role::Popper => Some(Work::Pop),
             Role::Timers if self.drains || draws.chance(400_000) => {
-                let open = self.timers.iter().filter(|(_, timer)| !timer.counted);
-                let open: Vec<u64> = open.map(|(id, _)| *id).collect();
+                let open = self.timers.iter().rev().filter(|(_, timer)| {
+                    // An unknown timer may never fire.
+                    !timer.counted && (timer.known || !self.drains)
+                });
+                let open: Vec<u64> = open.map(|(id, _)| *id).take(LOOKED_AT).collect();
                 (!open.is_empty()).then(|| Work::Count(open[draws.index(open.len())]))
             }
             Role::Timers => Some(Work::SetTimer(id, ms)),
             Role::Adder => Some(Work::Add(id, draws.one_of(&[0, ms]))),
             Role::Taker => Some(Work::Take(draws.one_of(&[20, 200, 2_000]))),
+            Role::Writer if self.entries.prepared < 2 => Some(Work::Prepare(self.entries.prepared)),
+            Role::Writer => Some(Work::AddEntry(id)),
+            Role::Reader if self.entries.prepared < 2 => None,
+            Role::Reader => Some(Work::ReadEntry(draws.below(3))),
         }
     }
 
@@ -158,6 +192,14 @@ impl Ledger {
             done: Nanos::MAX,
         };
         match *work {
+            Work::Push(id) => {
+                let item = Item {
+                    sent: now,
+                    ..Item::default()
+                };
+                self.items.insert(id, item);
+            }
+            Work::AddEntry(id) => self.entries.sent(id),
             Work::SetTimer(id, ms) => {
                 let timer = Timer {
                     known: false,
@@ -170,7 +212,7 @@ impl Ledger {
             Work::Add(id, delay_ms) => {
                 let job = Job {
                     known: false,
-                    done: false,
+                    done: None,
                     maybe_done: false,
                     added: span,
                     delay_ms,
@@ -200,6 +242,17 @@ impl Ledger {
             }
             Work::Take(ms) => return self.taken(reply, ms, span, draws),
             Work::Ack { id, token, stale } => self.acknowledged(id, token, stale, reply, span),
+            Work::Prepare(step) => self.entries.prepared = self.entries.prepared.max(step + 1),
+            Work::AddEntry(id) => self.entries.added(id),
+            Work::ReadEntry(_) => {
+                let node = self.node;
+                let lasts =
+                    |time, from, to| wall(node, from, to).1 >= wall(node, from, from).0 + time;
+                let (entry, id) = self.entries.read(reply, span, &lasts)?;
+                let acknowledges = self.drains || draws.chance(700_000);
+                return acknowledges.then_some(Work::AckEntry(entry, id));
+            }
+            Work::AckEntry(_, id) => self.entries.acknowledged(id, Some((reply, span.done))),
         }
         None
     }
@@ -252,8 +305,12 @@ impl Ledger {
         let Some(job) = self.jobs.get(&id) else {
             broken("a job that nobody added", id, reply)
         };
-        if job.done {
-            broken("a job comes back after its acknowledgement", id, job);
+        if let Some(done) = job.done {
+            if done < span.sent {
+                broken("a job comes back after its acknowledgement", id, job);
+            }
+            // The reply was read late.
+            return None;
         }
         let due = wall(self.node, job.added.sent, job.added.sent).0 + job.delay_ms * MILLI;
         if !self.may_be_over(due, job.added.sent, span.done) {
@@ -281,10 +338,10 @@ impl Ledger {
             return;
         };
         match reply {
-            Value::Int(1) if stale || job.done => {
+            Value::Int(1) if stale || job.done.is_some() => {
                 broken("a stale token is accepted", id, &(&*job, token));
             }
-            Value::Int(1) => job.done = true,
+            Value::Int(1) => job.done = Some(span.done),
             _ => {
                 let Some((current, lease, ms)) = job.lease else {
                     return;
@@ -299,9 +356,10 @@ impl Ledger {
     }
 
     /// Considers a command that has no reply and that can no longer run.
-    fn lost(&mut self, work: &Work) {
+    fn lost(&mut self, work: &Work, at: Nanos) {
         match *work {
-            Work::Pop => self.lost_pops += 1,
+            Work::Pop => self.lost_pops.push(at),
+            Work::AckEntry(_, id) => self.entries.acknowledged(id, None),
             Work::Ack { id, .. } => {
                 if let Some(job) = self.jobs.get_mut(&id) {
                     job.maybe_done = true;
@@ -322,21 +380,28 @@ impl Ledger {
         let jobs = self
             .jobs
             .values()
-            .filter(|job| job.known && !job.done && !job.maybe_done);
+            .filter(|job| job.known && job.done.is_none() && !job.maybe_done);
         let jobs = jobs.count();
-        let items = self
+        let mut items: Vec<Nanos> = self
             .items
             .values()
             .filter(|item| item.known && !item.delivered)
-            .count();
-        let items = if self.empty_pops < 3 {
-            items + 1
-        } else {
-            items
+            .map(|item| item.sent)
+            .collect();
+        // A lost pop may have taken an item that was sent before the pop could no longer run.
+        items.sort_unstable_by(|a, b| b.cmp(a));
+        let mut pops = self.lost_pops.clone();
+        pops.sort_unstable_by(|a, b| b.cmp(a));
+        let taken =
+            items.len() <= pops.len() && items.iter().zip(&pops).all(|(item, pop)| item <= pop);
+        let entries = self.entries.missing();
+        let all = taken && self.empty_pops >= 3 && timers == 0 && jobs == 0 && entries == 0;
+        let (items, pops) = (items.len(), pops.len());
+        let text = || {
+            format!(
+                "{timers} timers, {jobs} jobs, {items} items, {pops} lost pops, {entries} entries"
+            )
         };
-        let all = items <= self.lost_pops && self.empty_pops >= 3 && timers == 0 && jobs == 0;
-        let lost = self.lost_pops;
-        let text = || format!("{timers} timers, {jobs} jobs, {items} items, {lost} lost pops");
         (!all).then(text)
     }
 }
@@ -344,7 +409,8 @@ impl Ledger {
 /// A worker with its connection.
 pub struct Worker {
     role: Role,
-    pub link: Link,
+    link: Link,
+    done: u64,
     current: Option<(Work, Nanos)>,
     unknown: Option<Work>,
     next: Option<Work>,
@@ -355,20 +421,26 @@ impl Worker {
         Self {
             role,
             link: Link::new(nodes),
+            done: 0,
             current: None,
             unknown: None,
             next: None,
         }
     }
+}
 
-    /// Does the next thing. Returns the time after which to call this again; `None` if a reply is
-    /// missing.
-    pub fn act(&mut self, ledger: &mut Ledger, draws: &mut Draws) -> Option<Nanos> {
+impl Party for Worker {
+    fn link(&mut self) -> &mut Link {
+        &mut self.link
+    }
+
+    fn act(&mut self, common: &mut Common, draws: &mut Draws) -> Option<Nanos> {
+        let ledger = &mut common.ledger;
         let prepared = self.link.prepare();
         if let Prepared::Ready { settled: true } | Prepared::Connecting { settled: true } = prepared
             && let Some(work) = self.unknown.take()
         {
-            ledger.lost(&work);
+            ledger.lost(&work, self.link.settled_at);
         }
         match prepared {
             Prepared::Later(pause) => return Some(pause),
@@ -389,8 +461,8 @@ impl Worker {
         None
     }
 
-    /// Handles a change of the connection. Returns true if the worker can act again.
-    pub fn changed(&mut self, ledger: &mut Ledger, draws: &mut Draws) -> bool {
+    fn changed(&mut self, common: &mut Common, draws: &mut Draws) -> bool {
+        let ledger = &mut common.ledger;
         let arrived = self.link.read();
         let done = world::now();
         for reply in &arrived.replies {
@@ -398,7 +470,10 @@ impl Worker {
                 verdict::stop(&format!("a reply without a command: {reply:.200?}"));
             };
             world::with(|kernel| kernel.trace.tell(|| format!("{work:?} {reply:?}")));
-            if !self.link.is_refused(reply, &work) {
+            self.done += 1;
+            // The reply to an earlier attempt to create the group was lost.
+            let exists = matches!(reply, Value::Error(text) if text.starts_with(b"BUSYGROUP"));
+            if exists || !self.link.is_refused(reply, &work) {
                 self.next = ledger.reply(&work, reply, Span { sent, done }, draws);
             }
         }
@@ -408,13 +483,16 @@ impl Worker {
         arrived.lost || arrived.connected || !arrived.replies.is_empty()
     }
 
-    /// Gives up the connection.
-    pub fn lose(&mut self) {
+    fn lose(&mut self) {
         self.link.lose();
         // An acknowledgement that was not sent is given up: the lease ends by itself.
         self.next = None;
         if let Some((work, _)) = self.current.take() {
             self.unknown = Some(work);
         }
+    }
+
+    fn done(&self) -> u64 {
+        self.done
     }
 }

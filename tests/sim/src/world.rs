@@ -87,12 +87,15 @@ pub fn close(end: EndId) {
     with(|kernel| kernel.close_end(end));
 }
 
-/// Returns whether the server no longer has its end of a client's connection, so that it runs no
-/// more commands of the client.
-pub fn is_gone(end: EndId) -> bool {
+/// Returns the time since which the server no longer has its end of a client's connection, so that
+/// it runs no more commands of the client. Returns `None` if the server has it.
+pub fn gone_since(end: EndId) -> Option<Nanos> {
     with(|kernel| {
         let peer = kernel.end_ref(end.peer());
-        peer.closed || !peer.connected
+        match peer.connected {
+            true => peer.closed.then_some(peer.closed_at),
+            false => Some(kernel.now),
+        }
     })
 }
 

@@ -12,6 +12,7 @@
 
 use punctual_resp::Args;
 use punctual_store::Turn;
+use punctual_store::planted::Bug;
 use punctual_store::spec::Flags;
 
 use crate::changelog::ChangeLog;
@@ -60,8 +61,11 @@ impl Hold {
             return;
         };
         if entry.row.flags.has(Flags::WRITE) {
-            self.until = THIS_TURN;
-        } else if released < log.file_end() || turn.has_effects() {
+            if !Bug::WriteNotHeld.is_active() {
+                self.until = THIS_TURN;
+            }
+        } else if (released < log.file_end() || turn.has_effects()) && !Bug::ReadNotHeld.is_active()
+        {
             self.note_read(log, turn, released, entry, db, args);
         }
     }

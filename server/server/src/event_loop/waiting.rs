@@ -4,6 +4,7 @@
 //! when its client disconnects. The thread that claims the waiter answers the client; from another
 //! loop, it does so through the mailbox of the client's loop.
 
+use punctual_store::planted::Bug;
 use punctual_store::{Now, Turn};
 
 use crate::dispatch::blocking::serve_ready;
@@ -72,7 +73,9 @@ impl EventLoop {
         if let Some(key) = connection.wait_timer.take() {
             self.timers.remove(key);
         }
-        if let Some(waiter) = connection.session.end_waiting() {
+        if let Some(waiter) = connection.session.end_waiting()
+            && !Bug::GoneClientServed.is_active()
+        {
             // If another thread has already claimed the waiter, the popped element is lost with the
             // connection.
             waiter.claim();

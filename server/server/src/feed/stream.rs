@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use punctual_store::Turn;
+use punctual_store::planted::Bug;
 
 use crate::log;
 use crate::node::Shared;
@@ -203,6 +204,9 @@ impl Shared {
             .replicas
             .good_until_ms
             .load(Ordering::Acquire);
+        if Bug::FrozenPrimaryFires.is_active() {
+            return;
+        }
         if until_ms != u64::MAX && self.world.stopwatch_ms() >= until_ms {
             self.count_good_replicas();
         }

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use punctual_store::planted::Bug;
 use punctual_store::{Turn, Writers};
 
 use crate::log::{self, Role};
@@ -74,7 +75,7 @@ impl Shared {
         self.replication.upstream.unfollow();
         self.gate.set(Reason::Replica, false);
         self.replication.promote();
-        turn.set_following(false);
+        turn.set_following(Bug::PromotedNeverExpires.is_active());
         self.update_read_only();
         self.logger.set_role(Role::Master);
         let ids = self.replication.ids();

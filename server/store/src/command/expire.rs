@@ -8,6 +8,7 @@ use punctual_resp::{Args, Reply};
 use crate::arguments::{TimeUnit, int, is};
 use crate::error::Error;
 use crate::events::Classes;
+use crate::planted::Bug;
 use crate::spec::{Flags, Group};
 use crate::time::NEVER;
 use crate::turn::{Command, Cx, Handler};
@@ -222,7 +223,9 @@ fn set_deadline(
         Ok(at) if !cx.now().is_due(at) && (unit.absolute || amount > 0) => {
             cx.set_deadline(key, id, Some(at));
             cx.commit(key, Classes::GENERIC, "expire", 1);
-            cx.effect_at("PEXPIREAT", key, at);
+            if !Bug::RelativeDeadlineLogged.is_active() {
+                cx.effect_at("PEXPIREAT", key, at);
+            }
         }
         _ => {
             cx.db_of(key).remove(id);

@@ -20,6 +20,7 @@ use punctual_rdb::{Dialect, Encoder, Kind, Meta};
 use crate::keyspace::records::Id;
 use crate::keyspace::records::Record;
 use crate::pages::Pages;
+use crate::planted::Bug;
 use crate::time::NEVER;
 use crate::unwritten::Unwritten;
 use crate::value::content::millis;
@@ -107,6 +108,9 @@ impl Walk {
     /// Writes a record early, or opens it, because it is about to change or to be removed.
     #[cold]
     pub(crate) fn before_change(&mut self, id: Id, record: &mut Record) {
+        if Bug::WalkMissesChange.is_active() {
+            return;
+        }
         if !self.unwritten.contains(id) || self.opened.contains_key(&id) {
             return;
         }

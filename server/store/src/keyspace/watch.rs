@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::keyspace::db::Db;
+use crate::planted::Bug;
 use crate::time::Now;
 
 /// The flag of one client. It is raised when one of the keys that the client watches changes.
@@ -133,7 +134,8 @@ impl Watched {
     pub(crate) fn key_changed(&mut self, db: usize, key: &[u8], exists: bool) {
         let watchers = self.dbs.get_mut(db).and_then(|keys| keys.get_mut(key));
         for watcher in watchers.into_iter().flat_map(BTreeMap::values_mut) {
-            if std::mem::take(&mut watcher.was_due) && !exists {
+            if Bug::WatchMissesChange.is_active() || std::mem::take(&mut watcher.was_due) && !exists
+            {
                 continue;
             }
             watcher.flag.raise();

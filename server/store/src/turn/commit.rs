@@ -20,6 +20,7 @@ use crate::events::Classes;
 use crate::keyspace::db::Db;
 use crate::keyspace::records::Id;
 use crate::keyspace::shard::{Shard, Store, Touched, Writers};
+use crate::planted::Bug;
 use crate::uses::Uses;
 use crate::value::Value;
 
@@ -107,7 +108,7 @@ impl Turn<'_> {
     /// Same as [`Turn::report`], for a change by the running command.
     #[inline(never)]
     fn report_write(&mut self, db: usize, key: &[u8]) {
-        if self.writers == Writers::Both && !self.replays {
+        if self.writers == Writers::Both && !self.replays && !Bug::LocalKeyStays.is_active() {
             self.note_local_key(db, key);
         }
         self.report(db, key, self.client);

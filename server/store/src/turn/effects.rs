@@ -18,6 +18,7 @@ use punctual_resp::{Args, Protocol, Reply};
 use super::{Cx, Turn};
 use crate::effects::Effects;
 use crate::keyspace::shard::{Store, Writers};
+use crate::planted::Bug;
 
 impl Store {
     /// Sets whether the log of changes has a reader. A turn applies the setting when it next locks
@@ -137,7 +138,7 @@ impl Turn<'_> {
     /// Adds the effect of an expiry, which need not be in one frame with the command that found the
     /// entry due.
     pub(super) fn expiry_effect(&mut self, db: usize, words: &[&[u8]]) {
-        if self.logged {
+        if self.logged && !Bug::ExpiryNotLogged.is_active() {
             self.effects.select(db);
             self.effects.push(words.iter());
         }

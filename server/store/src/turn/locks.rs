@@ -25,6 +25,7 @@ use super::ahead::Name;
 use super::{Command, Turn};
 use crate::keyspace::shard::{NAP, Shard};
 use crate::lock_order::OrderedGuard;
+use crate::planted::Bug;
 use crate::uses::Uses;
 
 /// If a command of a pipeline needs at least `1 / PART` of all shards, the turn locks all shards
@@ -254,7 +255,7 @@ impl<'s> Turn<'s> {
     /// Returns these shards and the target shards, ascending.
     #[inline]
     fn with_targets<'a>(&self, shards: &'a [usize]) -> Cow<'a, [usize]> {
-        if !self.store.notify.any() {
+        if !self.store.notify.any() || Bug::RuleStreamUnlocked.is_active() {
             return Cow::Borrowed(shards);
         }
         let mut all = [shards, self.store.notify.rules().shards()].concat();

@@ -15,6 +15,7 @@ use crate::error::Error;
 use crate::events::Classes;
 use crate::keyspace::notify::{Payload, Rule, Rules};
 use crate::keyspace::shard::Touched;
+use crate::planted::Bug;
 use crate::value::Value;
 use crate::value::stream::Stream;
 
@@ -56,7 +57,11 @@ impl Turn<'_> {
     pub(super) fn holds_targets(&self) -> bool {
         let notify = &self.store.notify;
         let holds = |number: &usize| self.holds(*number);
-        self.held.is_empty() || !notify.any() || notify.rules().shards().iter().all(holds)
+        let unlocked = Bug::RuleStreamUnlocked.is_active();
+        self.held.is_empty()
+            || !notify.any()
+            || unlocked
+            || notify.rules().shards().iter().all(holds)
     }
 
     /// Adds a rule from a snapshot's [`FIELD`](crate::keyspace::notify::FIELD). Locks every shard.

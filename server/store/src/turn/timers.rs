@@ -19,6 +19,7 @@ use super::Turn;
 use crate::events::Classes;
 use crate::keyspace::records::Id;
 use crate::keyspace::shard::Touched;
+use crate::planted::Bug;
 use crate::value::content::Facts;
 use crate::value::timer::{Plan, Timer};
 use crate::value::{Kind, Value};
@@ -235,7 +236,9 @@ impl Turn<'_> {
             }
             None => {
                 part.remove(id);
-                self.effect(db, [&b"DEL"[..], &due.key].iter());
+                if !Bug::FiringNotLogged.is_active() {
+                    self.effect(db, [&b"DEL"[..], &due.key].iter());
+                }
             }
         }
         self.commit_silently(db, &due.key, 1);

@@ -11,6 +11,7 @@ use super::time::{nanos, randomize};
 use super::{answer, fail};
 use crate::baton::{self, Baton};
 use crate::kernel::threads::{Tid, Wake};
+use crate::kernel::{MICRO, Nanos};
 use crate::world;
 
 type Start = extern "C" fn(*mut c_void) -> *mut c_void;
@@ -20,6 +21,10 @@ type Join = unsafe extern "C" fn(pthread_t, *mut *mut c_void) -> c_int;
 
 static CREATE: Hidden = Hidden::new(c"pthread_create");
 static JOIN: Hidden = Hidden::new(c"pthread_join");
+
+/// Simulated time for which a thread gives up the processor. A loop that waits for replies yields
+/// again and again, so a short time only costs real time.
+const YIELD_TIME: Nanos = 4 * MICRO;
 
 /// The variable of a thread whose destructor runs last: it hands over the baton.
 static LAST: OnceLock<pthread_key_t> = OnceLock::new();
@@ -112,6 +117,7 @@ unsafe extern "C" fn sched_yield() -> c_int {
     }
     baton::wait(|kernel, me| {
         kernel.count_call();
+        kernel.now += YIELD_TIME;
         kernel.give_up(me);
     });
     0

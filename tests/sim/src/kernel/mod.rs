@@ -60,6 +60,8 @@ pub struct Weather {
     /// Rates of failed writes and syncs.
     pub failed_writes: u64,
     pub failed_syncs: u64,
+    /// Largest error of a node's clocks, in millionths.
+    pub drift_ppm: u64,
     pub lie: Option<Lie>,
 }
 
@@ -118,12 +120,16 @@ pub struct Kernel {
 impl Kernel {
     /// Creates a system with these nodes besides the driver's.
     pub fn new(seed: u64, nodes: usize, weather: Weather) -> Self {
+        let mut draws = Draws::new(seed);
+        let drift = weather.drift_ppm;
+        let mut rate = || draws.between(0, 2 * drift) as i64 - drift as i64;
+        let nodes = (0..=nodes).map(|_| Node::new(rate())).collect();
         Self {
-            draws: Draws::new(seed),
+            draws,
             now: 0,
             weather,
             trace: Trace::default(),
-            nodes: (0..=nodes).map(|_| Node::new()).collect(),
+            nodes,
             threads: Vec::new(),
             runnable: Vec::new(),
             events: Events::default(),

@@ -15,6 +15,8 @@ const UPTIME: Nanos = 10_000 * SECOND;
 pub struct Node {
     /// Changes of the wall clock against true time: time of the change, and the difference since.
     jumps: Vec<(Nanos, i64)>,
+    /// Error of the clocks, in millionths.
+    drift_ppm: i64,
     /// Threads that can run once the node is no longer frozen. `None` unless it is frozen.
     pub frozen: Option<Vec<Tid>>,
     /// Without power the node answers nothing.
@@ -22,9 +24,10 @@ pub struct Node {
 }
 
 impl Node {
-    pub fn new() -> Self {
+    pub fn new(drift_ppm: i64) -> Self {
         Self {
             jumps: vec![(0, 0)],
+            drift_ppm,
             frozen: None,
             has_power: true,
         }
@@ -34,25 +37,41 @@ impl Node {
         self.jumps.last().map_or(0, |jump| jump.1)
     }
 
+    /// Returns the time since the start of the run as the node's clocks measure it.
+    fn measured(&self, now: Nanos) -> Nanos {
+        now.saturating_add_signed((i128::from(now) * i128::from(self.drift_ppm) / 1_000_000) as i64)
+    }
+
+    /// Returns the first true time at which the node's clocks have measured a time.
+    fn true_at(&self, measured: Nanos) -> Nanos {
+        let scaled = u128::from(measured) * 1_000_000;
+        let mut now = (scaled / (1_000_000 + i128::from(self.drift_ppm)) as u128) as Nanos;
+        while self.measured(now) < measured {
+            now += 1;
+        }
+        now
+    }
+
     /// Returns the Unix time of the node's wall clock.
     pub fn wall(&self, now: Nanos) -> Nanos {
-        (START + now).saturating_add_signed(self.offset())
+        (START + self.measured(now)).saturating_add_signed(self.offset())
     }
 
     /// Returns the reading of the node's stopwatch.
     pub fn stopwatch(&self, now: Nanos) -> Nanos {
-        UPTIME + now
+        UPTIME + self.measured(now)
     }
 
     /// Returns the true time at which the wall clock shows `wall`, unless it jumps.
     pub fn true_time(&self, wall: Nanos) -> Nanos {
-        wall.saturating_add_signed(-self.offset())
-            .saturating_sub(START)
+        let measured = wall.saturating_add_signed(-self.offset());
+        self.true_at(measured.saturating_sub(START))
     }
 
     /// Returns the lowest and the highest reading of the wall clock between two true times.
     pub fn wall_range(&self, from: Nanos, to: Nanos) -> (Nanos, Nanos) {
-        let at = |now: Nanos, offset: i64| (START + now).saturating_add_signed(offset);
+        let at =
+            |now: Nanos, offset: i64| (START + self.measured(now)).saturating_add_signed(offset);
         let before = self.jumps.iter().rev().find(|jump| jump.0 <= from);
         let first = before.map_or(0, |jump| jump.1);
         let (mut low, mut high) = (at(from, first), at(from, first));

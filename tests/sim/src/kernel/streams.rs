@@ -52,6 +52,8 @@ pub struct End {
     pub connected: bool,
     /// The owner has closed this end.
     pub closed: bool,
+    /// Time at which the owner has closed this end.
+    pub closed_at: Nanos,
     /// The owner has ended its own stream.
     ended: bool,
     /// The peer's stream has ended.
@@ -75,6 +77,7 @@ impl End {
             object: None,
             connected: false,
             closed: false,
+            closed_at: 0,
             ended: false,
             peer_ended: false,
             reset: false,
@@ -251,10 +254,12 @@ impl Kernel {
 
     /// Closes an end.
     pub fn close_end(&mut self, id: EndId) {
+        let now = self.now;
         let end = self.end(id);
         if std::mem::replace(&mut end.closed, true) {
             return;
         }
+        end.closed_at = now;
         end.object = None;
         let lost = !end.unread.is_empty();
         end.unread.clear();

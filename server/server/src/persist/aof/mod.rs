@@ -12,6 +12,7 @@
 //! of `Aof::files`. They hold no shard's lock meanwhile.
 
 mod commands;
+mod failure;
 pub(crate) mod load;
 pub(crate) mod rewrite;
 mod slice;

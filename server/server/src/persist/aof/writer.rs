@@ -20,6 +20,8 @@ use std::sync::mpsc::Sender;
 use std::thread::Thread;
 use std::time::Duration;
 
+use punctual_store::planted::Bug;
+
 use crate::changelog::{FileMark, UNSYNCED_MAX};
 use crate::config::{AppendSync, Settings};
 use crate::durability::files::OpenFile;
@@ -27,6 +29,7 @@ use crate::log;
 use crate::node::Shared;
 use crate::node::gate::Reason;
 use crate::node::order::Order;
+use crate::persist::aof::failure::{Failure, failed_sync, failure, reason};
 use crate::world::Moment;
 
 /// Check interval of a due sync that `no-appendfsync-on-rewrite` postpones.
@@ -50,14 +53,6 @@ enum Step {
     NextFile(Sender<Result<(), String>>),
     /// Sync the file and end: the file is detached from the log.
     Close,
-}
-
-struct Failure {
-    /// Description of the operation, for the log.
-    what: &'static str,
-    error: io::Error,
-    /// Bytes that were written before the failure may be lost.
-    loses_writes: bool,
 }
 
 /// Action that the caller of [`Writer::write_queued`] must take.
@@ -283,6 +278,7 @@ impl Writer {
     pub(super) fn sync_ended(&mut self, covered: Covered, synced: io::Result<()>) {
         match synced.map_err(failed_sync) {
             Ok(()) if covered.epoch == self.epoch => self.synced_to(covered),
+            Err(_) if covered.epoch != self.epoch && Bug::FailedSyncIgnored.is_active() => {}
             Err(failure) if covered.epoch >= self.file_epoch => self.failed(&failure),
             // The sync was for another file, or another operation has failed since it began.
             _ => {}
@@ -328,6 +324,7 @@ impl Writer {
             return Ok(());
         }
         let whole = match self.loses_writes {
+            true if Bug::RewindKeepsLost.is_active() => self.file.bytes,
             true => self.good_bytes,
             false => self.file.bytes,
         };
@@ -496,8 +493,10 @@ impl Writer {
         let disk = &self.shared.durability.disk;
         // `switch::restart` sets both under the lock of the files: with the old name and the new
         // manifest, this file would get two entries.
+        let early = Bug::EntryWithoutFile.is_active();
+        let early = early.then(|| aof.starting.lock().clone());
         let mut files = aof.files.lock();
-        let starting = aof.starting.lock().clone();
+        let starting = early.unwrap_or_else(|| aof.starting.lock().clone());
         let next = match starting {
             // The append-only file starts with this rewrite, whose base has all data so far.
             Some(name) => files.create_file(disk, &name),
@@ -573,28 +572,4 @@ impl Writer {
             shared.gate.set(Reason::FailedFile, false);
         }
     }
-}
-
-fn failed_sync(error: io::Error) -> Failure {
-    Failure {
-        loses_writes: true,
-        ..failure("Fail to fsync the AOF file")(error)
-    }
-}
-
-fn failure(what: &'static str) -> impl FnOnce(io::Error) -> Failure {
-    move |error| Failure {
-        what,
-        error,
-        loses_writes: false,
-    }
-}
-
-/// Returns the text of an error as Redis shows it, without the error number.
-fn reason(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error")
-        .next()
-        .unwrap_or_default()
-        .to_owned()
 }
