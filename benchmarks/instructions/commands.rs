@@ -162,7 +162,9 @@ fn job(stage: Stage) -> Stage {
 
 library_benchmark_group!(
     name = commands,
-    benchmarks = [get, set, set_px, incr, pexpire, hset, lpush, zincrby, cluster, job]
+    benchmarks = [
+        get, set, set_px, incr, pexpire, hset, lpush, zincrby, cluster, job
+    ]
 );
 
 main!(
