@@ -35,8 +35,8 @@ pub struct Plan {
     /// Whether primary and replica change places, by FAILOVER. Such a run kills no node, and its
     /// clocks agree.
     pub failovers: bool,
-    /// Whether a replica is promoted when the primary dies or is isolated. Such a run may lose writes
-    /// that WAIT has not promised.
+    /// Whether a replica is promoted when the primary dies or is isolated. Such a run may lose
+    /// writes that WAIT has not promised.
     pub promotions: bool,
     /// Clients that use WAIT, in a run with promotions.
     pub keepers: usize,

@@ -4,7 +4,6 @@ use super::{LinkId, Machine, Output};
 use crate::NodeId;
 use crate::nodes::{Flags, Node};
 use crate::packet::{Body, FORCE_ACK, Header};
-use crate::state::ownership::update_of;
 
 /// Time before an election in which the failure spreads; as long again at random, so that two
 /// replicas seldom ask at once.
@@ -156,7 +155,11 @@ impl Machine {
         if refuses {
             return;
         }
-        let owner = self.nodes.iter().find(|node| newer(node)).map(update_of);
+        let owner = self
+            .nodes
+            .iter()
+            .find(|node| newer(node))
+            .map(Body::update_of);
         if let Some(owner) = owner {
             // Its primary took a new epoch shortly before it failed. The next election can succeed.
             let packet = self.packet(owner);

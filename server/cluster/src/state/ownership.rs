@@ -25,7 +25,7 @@ impl Machine {
                 && node.config_epoch > header.config_epoch
                 && !node.slots.common(&header.slots).is_empty()
         };
-        let newer = self.nodes.iter().find(disputed).map(update_of);
+        let newer = self.nodes.iter().find(disputed).map(Body::update_of);
         if let Some(body) = newer {
             let packet = self.packet(body);
             self.send(link, &packet);
@@ -136,14 +136,5 @@ impl Machine {
         self.election = Default::default();
         self.changed();
         self.outputs.push_back(Output::Follow(primary));
-    }
-}
-
-/// Returns the packet that tells the slots and the epoch of a node.
-pub(super) fn update_of(node: &Node) -> Body {
-    Body::Update {
-        config_epoch: node.config_epoch,
-        owner: node.id,
-        slots: node.slots.clone(),
     }
 }
