@@ -42,7 +42,7 @@ pub use crate::world::clock::MoveError;
 use crate::world::process::PidFile;
 use announce::{announce, announce_ready};
 pub use builder::{Builder, CommandRow};
-use sizes::{limit_clients, shard_count};
+use sizes::{databases, limit_clients, shard_count};
 
 /// Set when the server's shared state exists, so that signals can stop a server that loads.
 pub(crate) type Starting = Arc<OnceLock<Arc<Shared>>>;
@@ -99,12 +99,7 @@ impl Server {
         }
         let store = Store::new(StoreOptions {
             shards: shard_count(&settings),
-            // The commands for other databases are refused in cluster mode.
-            databases: if settings.cluster.enabled {
-                1
-            } else {
-                settings.databases
-            },
+            databases: databases(&settings),
             cluster: settings.cluster.enabled,
             seed: world.seed(),
             nap: World::nap,
@@ -131,14 +126,7 @@ impl Server {
         shared.clients.users = users;
         shared.tls = tls;
         if settings.cluster.enabled {
-            if settings.replica.primary.is_some() {
-                return Err(StartError::ReplicaInCluster);
-            }
-            let cluster = Cluster::open(world, &builder.disk, &settings)?;
-            let bus = bus_port(&settings, builder.free.plain)?;
-            let tls = settings.tls.cluster.then_some(&shared.tls);
-            let (bus, port) = Listener::open_bus(&settings, bus, tls)?;
-            cluster.bus_port.store(port.into(), Ordering::Relaxed);
+            let (cluster, bus) = open_cluster(world, builder, &settings, &shared.tls)?;
             listeners.extend(bus);
             shared.cluster = Some(cluster);
         }
@@ -193,9 +181,6 @@ impl Server {
         }
         if shared.replication.is_replica() {
             shared.mailboxes[0].order(Order::FollowPrimary);
-        }
-        if shared.cluster.is_some() {
-            shared.mailboxes[0].order(Order::Cluster);
         }
         let (tcp, tls) = (server.addr.is_some(), tls_addr.is_some());
         announce_ready(&server.shared.logger, tcp, tls, server.unix.as_deref());
@@ -368,6 +353,24 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+/// Opens the file and the bus of a node of a cluster.
+fn open_cluster(
+    world: World,
+    builder: &Builder,
+    settings: &Settings,
+    tls: &Arc<Tls>,
+) -> Result<(Cluster, Vec<Listener>), StartError> {
+    if settings.replica.primary.is_some() {
+        return Err(StartError::ReplicaInCluster);
+    }
+    let cluster = Cluster::open(world, &builder.disk, settings)?;
+    let port = bus_port(settings, builder.free.plain)?;
+    let tls = settings.tls.cluster.then_some(tls);
+    let (bus, port) = Listener::open_bus(settings, port, tls)?;
+    cluster.bus_port.store(port.into(), Ordering::Relaxed);
+    Ok((cluster, bus))
 }
 
 /// Returns the port of the cluster's bus; 0 stands for any free port.

@@ -171,13 +171,8 @@ impl EventLoop {
                 let error = routes.error(refused, of_key(key), shown);
                 answer_unserved(&shared, number, waiter, Some(&error));
             }
-            let lost = |channel: &&Box<[u8]>| !routes.serves_channels(of_key(channel));
-            let lost: Vec<_> = session
-                .shard_channels
-                .iter()
-                .filter(lost)
-                .cloned()
-                .collect();
+            let mut lost = session.shard_channels.clone();
+            lost.retain(|channel| !routes.serves_channels(of_key(channel)));
             for channel in &lost {
                 session.unsubscribe(&shared.clients.pubsub, Kind::Shard, channel);
                 let mut reply = Reply::new(&mut connection.out, session.protocol);

@@ -27,3 +27,11 @@ pub(super) fn shard_count(settings: &Settings) -> usize {
         (shards, _) => shards,
     }
 }
+
+/// Returns the number of databases. In cluster mode there is one: commands for others are refused.
+pub(super) fn databases(settings: &Settings) -> usize {
+    match settings.cluster.enabled {
+        true => 1,
+        false => settings.databases,
+    }
+}

@@ -2,6 +2,7 @@
 //! (WAIT) survives, and each node comes back as a replica.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
 use std::sync::Mutex;
@@ -71,12 +72,14 @@ struct Client {
 
 impl Client {
     fn ask(&mut self, port: u16, line: &str) -> io::Result<String> {
-        if !self.open.contains_key(&port) {
-            let stream = TcpStream::connect(("127.0.0.1", port))?;
-            stream.set_read_timeout(Some(REPLY_LIMIT))?;
-            self.open.insert(port, BufReader::new(stream));
-        }
-        let stream = self.open.get_mut(&port).expect("just opened");
+        let stream = match self.open.entry(port) {
+            Entry::Occupied(open) => open.into_mut(),
+            Entry::Vacant(place) => {
+                let stream = TcpStream::connect(("127.0.0.1", port))?;
+                stream.set_read_timeout(Some(REPLY_LIMIT))?;
+                place.insert(BufReader::new(stream))
+            }
+        };
         write!(stream.get_mut(), "{line}\r\n")?;
         let mut reply = String::new();
         stream.read_line(&mut reply)?;
