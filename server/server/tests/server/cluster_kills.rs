@@ -185,7 +185,8 @@ fn write(ports: Vec<u16>, stop: &AtomicBool, acknowledged: &Mutex<Vec<u64>>) {
         }
         let lines = [format!("SET k{number} v{number}"), "WAIT 1 500".to_owned()];
         if let Some(replies) = client.run(&lines)
-            && replies[1] != ":0"
+            // A primary that becomes a replica replies UNBLOCKED.
+            && replies[1] == ":1"
         {
             acknowledged.lock().unwrap().push(number);
         }
