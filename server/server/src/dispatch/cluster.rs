@@ -161,7 +161,7 @@ impl Dispatcher<'_, '_> {
             .err()
     }
 
-    /// Returns how many of a command's keys exist, and how many are missing.
+    /// Returns the number of a command's keys that exist, and the number of missing ones.
     fn count_keys(&mut self, session: &Session, entry: &Entry, args: Args) -> (usize, usize) {
         let (mut present, mut missing) = (0, 0);
         let mut count = |entry: &Entry, args: Args| {

@@ -101,7 +101,7 @@ impl Shared {
         });
     }
 
-    /// Returns what the state machine must know about this node's replication.
+    /// Returns the state of this node's replication for the state machine.
     fn own_replication(&self, now_ms: u64) -> Replication {
         let upstream = &self.replication.upstream;
         let replica = self.replication.is_replica();

@@ -110,8 +110,8 @@ pub(crate) enum Order {
     CheckUser(Arc<User>),
     /// Carry out the orders of the cluster's state machine.
     Cluster,
-    /// Redirect clients that wait for keys of a slot which this node no longer serves, and end
-    /// subscriptions to channels of such a slot.
+    /// This node may have lost slots: redirect clients that wait for keys of lost slots, and end
+    /// subscriptions to their channels.
     RoutesChanged,
     /// Start the migration of keys to another server (MIGRATE).
     Migrate(Box<Migration>),

@@ -105,7 +105,7 @@ pub(super) struct Writer {
     pub(super) file: OpenFile,
     /// Number that changes with the file and with each failure.
     pub(super) epoch: u64,
-    /// First epoch of this file.
+    /// The first epoch of the present file.
     file_epoch: u64,
     /// Whether the file is detached, so that the threads end.
     pub(super) closed: bool,
