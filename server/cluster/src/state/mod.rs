@@ -54,8 +54,8 @@ pub struct Settings {
     pub no_failover: bool,
     /// `cluster-allow-replica-migration`.
     pub allow_replica_migration: bool,
-    /// `cluster-migration-barrier`: a replica leaves its primary only if the primary has more working
-    /// replicas than this number.
+    /// `cluster-migration-barrier`: a replica leaves its primary only if the primary has more
+    /// working replicas than this number.
     pub migration_barrier: usize,
     /// `repl-ping-replica-period`, in ms.
     pub replication_ping_ms: u64,

@@ -147,8 +147,8 @@ impl EventLoop {
         self.plan_cluster();
     }
 
-    /// Redirects clients that wait for keys of slots that this node has lost, and ends subscriptions
-    /// to the channels of these slots.
+    /// Redirects clients that wait for keys of slots that this node has lost, and ends
+    /// subscriptions to the channels of these slots.
     pub(super) fn follow_routes(&mut self) {
         let (shared, number) = (Arc::clone(&self.shared), self.number);
         let Some(cluster) = &shared.cluster else {
