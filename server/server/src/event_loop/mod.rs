@@ -429,7 +429,7 @@ impl EventLoop {
             return;
         }
         let mut budget = EXPIRY_BATCH;
-        let mut began = None;
+        let (mut began, mut firing_since) = (None, None);
         let mut patience = LOCK_PATIENCE;
         let several = shared.mailboxes.len() > 1;
         let number = self.number;
@@ -448,7 +448,7 @@ impl EventLoop {
             if !due {
                 continue;
             }
-            let began = *began.get_or_insert_with(|| self.stopwatch.raw());
+            began.get_or_insert_with(|| self.stopwatch.raw());
             let done = loop {
                 if several && !turn.try_lock_one(shard, patience) {
                     // A script may hold the shard for long, so the other shards come first. If the
@@ -461,7 +461,8 @@ impl EventLoop {
                 if !turn.has_due_timers() {
                     break done;
                 }
-                if !self.fire_timers(turn, began) {
+                let since = *firing_since.get_or_insert_with(|| shared.world.stopwatch());
+                if !self.fire_timers(turn, since) {
                     break false;
                 }
             };

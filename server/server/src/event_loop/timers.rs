@@ -1,20 +1,23 @@
 //! Firing of due timers in the loop's shards. Such a timer is a key whose value is a command.
 
+use std::time::Duration;
+
 use punctual_store::Turn;
 
 use crate::dispatch::Dispatcher;
 use crate::dispatch::timers::{Fired, Trigger};
 use crate::event_loop::EventLoop;
 use crate::node::scripts::Scripts;
+use crate::world::Moment;
 
-/// Maximum time in nanoseconds for firing timers before the loop polls its sockets again.
-const FIRING_MAX_NS: u64 = 500_000;
+/// Maximum time for firing timers before the loop polls its sockets again.
+const FIRING_MAX: Duration = Duration::from_micros(500);
 
 impl EventLoop {
-    /// Fires the timers that expiry has just returned. `began` is the stopwatch's reading at the
-    /// start of the batch. Returns false if the loop must serve its clients first, or if a script
+    /// Fires the timers that expiry has just returned. `began` is the time at which the first timer
+    /// of the batch fired. Returns false if the loop must serve its clients first, or if a script
     /// prevents firing; the remaining timers stay due.
-    pub(crate) fn fire_timers(&mut self, turn: &mut Turn, began: u64) -> bool {
+    pub(crate) fn fire_timers(&mut self, turn: &mut Turn, began: Moment) -> bool {
         let shared = self.shared();
         let (number, stopwatch) = (self.number, self.stopwatch.clone());
         let mut scripts = self
@@ -35,8 +38,7 @@ impl EventLoop {
         );
         let continues = due.iter().all(|due| {
             let fired = dispatcher.fire(due, Trigger::Deadline);
-            let nanos = stopwatch.delta_as_nanos(began, stopwatch.raw());
-            fired != Fired::Later && nanos < FIRING_MAX_NS
+            fired != Fired::Later && shared.world.since(began) < FIRING_MAX
         });
         self.scripts = Some(scripts);
         self.busy_is_over();
