@@ -134,6 +134,14 @@ fn wall(node: NodeId, from: Nanos, to: Nanos) -> (Nanos, Nanos) {
     world::with(|kernel| kernel.nodes[node].wall_range(from, to))
 }
 
+/// Lowest reading of the node's wall clock while a command may have run. The clock may jump between
+/// a command and its reply.
+fn earliest(node: NodeId, span: Span) -> Nanos {
+    // Without a reply, the command may run even now.
+    let end = world::with(|kernel| span.done.min(kernel.now));
+    wall(node, span.sent, end).0
+}
+
 fn broken(what: &str, id: u64, detail: &dyn std::fmt::Debug) -> ! {
     verdict::stop(&format!("{what}: {id}, {detail:?}"))
 }
@@ -277,7 +285,7 @@ impl Ledger {
             return;
         };
         let Some(count) = number(reply) else { return };
-        let first = wall(self.node, timer.set.sent, timer.set.sent).0 + timer.ms * MILLI;
+        let first = earliest(self.node, timer.set) + timer.ms * MILLI;
         if count > 1 || !self.may_be_over(first, timer.set.sent, span.done) {
             broken(
                 "a timer has fired too early or too often",
@@ -312,7 +320,7 @@ impl Ledger {
             // The reply was read late.
             return None;
         }
-        let due = wall(self.node, job.added.sent, job.added.sent).0 + job.delay_ms * MILLI;
+        let due = earliest(self.node, job.added) + job.delay_ms * MILLI;
         if !self.may_be_over(due, job.added.sent, span.done) {
             broken("a job comes before it is due", id, job);
         }
@@ -322,7 +330,7 @@ impl Ledger {
             return Some(Work::Ack { id, token, stale });
         }
         if let Some((_, lease, lease_ms)) = job.lease {
-            let end = wall(self.node, lease.sent, lease.sent).0 + lease_ms * MILLI;
+            let end = earliest(self.node, lease) + lease_ms * MILLI;
             if !self.may_be_over(end, lease.sent, span.done) {
                 broken("a job is leased to two", id, job);
             }
@@ -346,7 +354,7 @@ impl Ledger {
                 let Some((current, lease, ms)) = job.lease else {
                     return;
                 };
-                let end = wall(self.node, lease.sent, lease.sent).0 + ms * MILLI;
+                let end = earliest(self.node, lease) + ms * MILLI;
                 let over = wall(self.node, lease.sent, span.done).1 >= end;
                 if current == token && !over {
                     broken("a valid token is refused", id, &(&*job, token));
