@@ -191,7 +191,6 @@ def test_options_reach_the_server(tmp_path: Path) -> None:
         ({"port": None}, "nothing to listen on"),
         ({"bind": ""}, "nothing to listen on"),
         ({"bind": []}, "nothing to listen on"),
-        ({"cluster_enabled": True}, "cluster-enabled: cluster mode is not implemented"),
     ],
 )
 def test_wrong_options(options: dict[str, Any], reason: str) -> None:
