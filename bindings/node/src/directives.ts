@@ -198,4 +198,5 @@ export type DirectiveName =
   | 'clusterAnnounceTlsPort'
   | 'clusterAnnounceBusPort'
   | 'clusterPreferredEndpointType'
-  | 'clusterLinkSendbufLimit';
+  | 'clusterLinkSendbufLimit'
+  | 'clusterBusPortProtectedMode';
