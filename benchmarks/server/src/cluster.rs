@@ -7,19 +7,19 @@
 //!   another client reads.
 
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::client::{Client, text_of};
 use crate::error::{Error, Result};
 use crate::keyload::set_keys;
 use crate::launch::{Program, Server};
-use crate::load::{Generator, Load};
 use crate::options::Common;
 use crate::report::Report;
 use crate::server::Bench;
 use crate::sheet::{self, Bar, Column, Figures, Sheet};
 use crate::table::thousands;
-use crate::workload::{self, Template};
+use crate::workload::{self, key_name};
 
 /// `cluster-node-timeout` in ms.
 const NODE_TIMEOUT: &str = "2000";
@@ -224,37 +224,50 @@ fn reshard(common: &Common, programs: &[Program], report: &mut Report) -> Result
             Ok(text_of(&id))
         };
         let (from, to) = (id(&nodes[0])?, id(&nodes[1])?);
-        let mut generator = Generator::connect(nodes[0].addr, 1)?;
-        let template = Template::new(&["GET", "key:{n}"], 16);
-        let load = Load {
-            template: &template,
-            pipeline: 1,
-            requests: 0,
-            keys: 0..keys,
-            seed: 1,
-            stop: None,
-        };
-        let (time, outcome) = generator.run_while(&load, || {
+        let mut reader = nodes[0].client()?;
+        let done = AtomicBool::new(false);
+        let (time, longest) = std::thread::scope(|scope| {
+            let longest = scope.spawn(|| longest_get(&mut reader, keys, &done));
             let begun = Instant::now();
             let slots = (SLOTS / 2).to_string();
-            let output = Command::new("redis-cli")
+            let status = Command::new("redis-cli")
                 .args(["--cluster", "reshard", &nodes[0].addr.to_string()])
                 .args(["--cluster-from", &from, "--cluster-to", &to])
                 .args(["--cluster-slots", &slots, "--cluster-yes"])
                 .stdout(Stdio::null())
                 .status()
-                .map_err(Error::system("running redis-cli"))?;
-            match output.success() {
-                true => Ok(begun.elapsed()),
+                .map_err(Error::system("running redis-cli"));
+            let time = begun.elapsed();
+            done.store(true, Ordering::Relaxed);
+            let longest = longest
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            match status?.success() {
+                true => Ok((time, longest)),
                 false => Err(Error::Invalid("redis-cli --cluster reshard failed".into())),
             }
         })?;
         let moved = nodes[1].client()?.integer(&["DBSIZE"])?;
         Ok(Figures::from([
             ("reshard, s", time.as_secs_f64()),
-            ("longest GET, ms", outcome.ms(100.0)),
+            ("longest GET, ms", longest.as_secs_f64() * 1e3),
             ("keys moved", moved as f64),
         ]))
     })?;
     sheet.show(report)
+}
+
+/// Reads keys in turn until `done`, and returns the longest time of a reply. Keys that have moved
+/// are answered by a redirection.
+fn longest_get(client: &mut Client, keys: u64, done: &AtomicBool) -> Result<Duration> {
+    let mut longest = Duration::ZERO;
+    for index in (0..keys).cycle() {
+        if done.load(Ordering::Relaxed) {
+            break;
+        }
+        let begun = Instant::now();
+        client.command(&[&b"GET"[..], &key_name(index)[..]])?;
+        longest = longest.max(begun.elapsed());
+    }
+    Ok(longest)
 }
