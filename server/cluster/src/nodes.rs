@@ -21,6 +21,8 @@ impl Flags {
     pub const PFAIL: Self = Self(4);
     /// A majority of primaries gets no answers from the node.
     pub const FAIL: Self = Self(8);
+    /// The node does not answer this node, or a majority of primaries.
+    pub const FAILING: Self = Self::PFAIL.and(Self::FAIL);
     /// The node is the table's own node.
     pub const MYSELF: Self = Self(16);
     /// The ID is not known yet.
@@ -201,6 +203,12 @@ impl Nodes {
         }
     }
 
+    /// Returns the own node's primary if it is known, else the own node.
+    pub fn own_primary(&self) -> &Node {
+        let own = self.own();
+        own.primary.and_then(|id| self.get(id)).unwrap_or(own)
+    }
+
     /// Returns a node. O(log nodes).
     pub fn get(&self, id: NodeId) -> Option<&Node> {
         self.by_id.get(&id)
@@ -306,9 +314,8 @@ impl Nodes {
 
     /// Returns the replicas of a node that work, as far as this node knows. O(nodes).
     pub fn working_replicas(&self, primary: NodeId) -> impl Iterator<Item = &Node> {
-        let failing = Flags::PFAIL.and(Flags::FAIL);
         self.replicas(primary)
-            .filter(move |node| !node.flags.has(failing))
+            .filter(|node| !node.flags.has(Flags::FAILING))
     }
 
     /// Returns the replicas of a node.

@@ -131,9 +131,10 @@ impl Machine {
             self.health.check_ms = Some(self.health.started_ms + START_MS);
             return;
         }
-        let failing = Flags::FAIL.and(Flags::PFAIL);
         let voters = self.nodes.iter().filter(|node| node.is_voter());
-        let reachable = voters.filter(|node| !node.flags.has(failing)).count();
+        let reachable = voters
+            .filter(|node| !node.flags.has(Flags::FAILING))
+            .count();
         let has_majority = reachable >= self.nodes.quorum();
         if !has_majority {
             self.health.minority_ms = self.now_ms;

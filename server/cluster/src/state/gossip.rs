@@ -32,7 +32,7 @@ impl Machine {
         let Some(node) = self.nodes.get_mut(id) else {
             return;
         };
-        if gossip.flags.has(Flags::FAIL.and(Flags::PFAIL)) {
+        if gossip.flags.has(Flags::FAILING) {
             node.reports.insert(sender, now_ms);
             self.fail_by_majority(id);
         } else {
@@ -45,14 +45,13 @@ impl Machine {
         let Some(node) = self.nodes.get_mut(gossip.id) else {
             return;
         };
-        let failing = Flags::FAIL.and(Flags::PFAIL);
-        let says_alive = !gossip.flags.has(failing.and(Flags::NOADDR));
+        let says_alive = !gossip.flags.has(Flags::FAILING.and(Flags::NOADDR));
         if !says_alive {
             return;
         }
         // Another node's pong saves a ping of our own.
         let pong_ms = u64::from(gossip.pong_received_s) * 1_000;
-        if !node.flags.has(failing)
+        if !node.flags.has(Flags::FAILING)
             && node.ping_sent_ms == 0
             && node.reports.is_empty()
             && pong_ms <= now_ms + SKEW_MS
@@ -64,7 +63,7 @@ impl Machine {
         let differs = address.host != gossip.host
             || address.port != gossip.port
             || address.bus_port != gossip.bus_port;
-        if node.flags.has(failing) && differs {
+        if node.flags.has(Flags::FAILING) && differs {
             node.address.host.clone_from(&gossip.host);
             node.address.port = gossip.port;
             node.address.other_port = gossip.other_port;

@@ -59,6 +59,5 @@ impl Machine {
 }
 
 fn may_be_adopted(node: &Node) -> bool {
-    let failing = Flags::PFAIL.and(Flags::FAIL);
-    node.flags.has(Flags::MIGRATE_TO) && !node.flags.has(failing)
+    node.flags.has(Flags::MIGRATE_TO) && !node.flags.has(Flags::FAILING)
 }

@@ -118,7 +118,7 @@ impl Machine {
                 );
             }
         }
-        let failing = Flags::PFAIL.and(Flags::FAIL).and(Flags::HANDSHAKE);
+        let failing = Flags::FAILING.and(Flags::HANDSHAKE);
         if node.ping_sent_ms > 0 && !node.flags.has(failing) {
             let last_ms = node.ping_sent_ms.max(node.data_received_ms);
             offer(Due::Suspect, last_ms + timeout_ms + 1);

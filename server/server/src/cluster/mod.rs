@@ -95,30 +95,33 @@ impl Cluster {
         machine_ms.saturating_sub(self.epoch_ms)
     }
 
-    /// Calls the machine, saves its table, and publishes the routes. Also returns whether the
-    /// routes have changed. If the table cannot be saved, nothing that depends on it is ordered,
-    /// and the server must stop.
+    /// Calls the machine, saves its table once, and publishes the routes once. Also returns whether
+    /// the routes have changed. If the table cannot be saved, nothing of this call is ordered, and
+    /// the server must stop.
     pub(crate) fn run<R>(
         &self,
         work: impl FnOnce(&mut Machine, u64) -> R,
     ) -> (R, io::Result<bool>) {
         let mut node = self.node.lock();
         let result = work(&mut node.machine, self.now_ms());
-        let mut published = false;
+        // Nothing is carried out before this function ends, so one save covers all orders.
+        let (mut save, mut published, mut orders) = (None, false, Vec::new());
         while let Some(output) = node.machine.poll() {
             match output {
-                Output::View => {
-                    self.publish(&node.machine);
-                    published = true;
-                }
-                Output::Save { sync } => {
-                    if let Err(error) = node.file.save(&node.machine.config(), sync) {
-                        return (result, Err(error));
-                    }
-                }
-                order => node.orders.push_back(order),
+                Output::View => published = true,
+                Output::Save { sync } => save = Some(sync || save == Some(true)),
+                order => orders.push(order),
             }
         }
+        if let Some(sync) = save
+            && let Err(error) = node.file.save(&node.machine.config(), sync)
+        {
+            return (result, Err(error));
+        }
+        if published {
+            self.publish(&node.machine);
+        }
+        node.orders.extend(orders);
         (result, Ok(published))
     }
 

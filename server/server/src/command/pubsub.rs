@@ -163,13 +163,7 @@ fn end(kind: Kind, topic: &[u8], call: &mut Call, reply: &mut Reply) {
 /// Confirms the end of a subscription, after all messages that were published before it.
 fn confirm(kind: Kind, topic: Option<&[u8]>, call: &Call, reply: &mut Reply) {
     call.mailbox().take_separated(reply.out());
-    reply.push(3);
-    reply.bulk(kind.unsubscribed());
-    match topic {
-        Some(topic) => reply.bulk(topic),
-        None => reply.null(),
-    }
-    reply.int(call.session.reported_subscriptions(kind) as i64);
+    call.session.confirm_end(kind, topic, reply);
 }
 
 /// Sends a message to the replicas, or in cluster mode to the other nodes.
@@ -192,12 +186,7 @@ fn publish(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> 
 
 fn spublish(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     propagate(call, args, true);
-    let shared = call.shared;
-    let count = shared
-        .clients
-        .pubsub
-        .publish_shard(&shared.mailboxes, &args[1], &args[2]);
-    reply.int(count as i64);
+    reply.int(call.shared.publish_shard(&args[1], &args[2]) as i64);
     Ok(())
 }
 

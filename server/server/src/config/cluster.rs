@@ -8,12 +8,12 @@ use crate::config::settings::Values;
 /// Form of the host in MOVED and ASK (`cluster-preferred-endpoint-type`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Endpoint {
-    /// The IP address.
+    /// Redirections name the node's IP address.
     #[default]
     Ip,
-    /// The announced host name.
+    /// Redirections name the host name that the node announces.
     Hostname,
-    /// No host: clients use the host that they are connected to.
+    /// Redirections name no host: clients keep the host that they are connected to.
     Unknown,
 }
 

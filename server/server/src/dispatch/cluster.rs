@@ -7,9 +7,10 @@ use punctual_store::{Error, Turn};
 
 use super::Dispatcher;
 use crate::cluster::Cluster;
-use crate::cluster::routes::{Refused, Request};
+use crate::cluster::routes::{Refused, Request, Routes};
 use crate::config::Shown;
 use crate::session::Session;
+use crate::session::transaction::Transaction;
 use crate::table::Entry;
 
 const CROSS_SLOT: Error = Error::fixed("CROSSSLOT Keys in request don't hash to the same slot");
@@ -34,19 +35,22 @@ impl Slots {
         });
     }
 
-    #[inline]
     fn of(turn: &Turn, session: &Session, entry: &Entry, args: Args) -> Self {
         let mut slots = Self::default();
-        match &session.multi {
-            Some(transaction) if entry.row.flags.has(Flags::EXECUTES) => {
-                for (entry, args) in transaction.commands() {
-                    slots.add(turn, entry, args);
-                }
-            }
-            _ => slots.add(turn, entry, args),
+        match executed(session, entry) {
+            Some(transaction) => transaction
+                .commands()
+                .for_each(|(entry, args)| slots.add(turn, entry, args)),
+            None => slots.add(turn, entry, args),
         }
         slots
     }
+}
+
+/// Returns the transaction that a command executes, if it is EXEC.
+fn executed<'s>(session: &'s Session, entry: &Entry) -> Option<&'s Transaction> {
+    let transaction = session.multi.as_deref();
+    transaction.filter(|_| entry.row.flags.has(Flags::EXECUTES))
 }
 
 /// Checks that all keys of a command have the slot of `key`.
@@ -109,31 +113,19 @@ impl Dispatcher<'_, '_> {
         if cluster.stable.contains(slot) && !slots.differ {
             return None;
         }
-        self.route(cluster, session, entry, args, &slots)
-    }
-
-    #[cold]
-    fn route(
-        &mut self,
-        cluster: &Cluster,
-        session: &Session,
-        entry: &Entry,
-        args: Args,
-        slots: &Slots,
-    ) -> Option<Error> {
-        let slot = slots.first?;
         let shown = Shown::to_client(&self.shared.settings(), session.info.tls);
         let routes = cluster.routes();
-        let refused = self.refused(cluster, session, entry, args, slots);
+        let refused = self.refused(&routes, session, entry, args, &slots);
         if slots.differ && refused != Some(Refused::NoOwner) {
             return Some(CROSS_SLOT);
         }
         refused.map(|refused| routes.error(refused, slot, shown))
     }
 
+    #[cold]
     fn refused(
         &mut self,
-        cluster: &Cluster,
+        routes: &Routes,
         session: &Session,
         entry: &Entry,
         args: Args,
@@ -144,9 +136,9 @@ impl Dispatcher<'_, '_> {
         let request = Request {
             slot: slots.first?,
             several: slots.keys > 1,
-            writes: match &session.multi {
-                Some(transaction) if flags.has(Flags::EXECUTES) => transaction.writes(),
-                _ => self.may_write(entry, args),
+            writes: match executed(session, entry) {
+                Some(transaction) => transaction.writes(),
+                None => self.may_write(entry, args),
             },
             channels: entry.row.group == Group::Pubsub,
             moves: flags.has(Flags::MIGRATES),
@@ -155,7 +147,6 @@ impl Dispatcher<'_, '_> {
             reads_when_down: settings.cluster.reads_when_down,
             channels_when_down: settings.cluster.channels_when_down,
         };
-        let routes = cluster.routes();
         routes
             .check(request, || self.count_keys(session, entry, args))
             .err()
@@ -173,13 +164,11 @@ impl Dispatcher<'_, '_> {
                 },
             );
         };
-        match &session.multi {
-            Some(transaction) if entry.row.flags.has(Flags::EXECUTES) => {
-                for (entry, args) in transaction.commands() {
-                    count(entry, args);
-                }
-            }
-            _ => count(entry, args),
+        match executed(session, entry) {
+            Some(transaction) => transaction
+                .commands()
+                .for_each(|(entry, args)| count(entry, args)),
+            None => count(entry, args),
         }
         (present, missing)
     }
@@ -211,7 +200,7 @@ impl Dispatcher<'_, '_> {
         }
         let refused = match cluster.stable.contains(slot) {
             true => None,
-            false => self.refused(cluster, session, entry, args, &slots),
+            false => self.refused(&cluster.routes(), session, entry, args, &slots),
         };
         let text = match refused? {
             Refused::DownForWrites => {

@@ -76,7 +76,6 @@ impl EventLoop {
         let shared = Arc::clone(&self.shared);
         if let Some(cluster) = &shared.cluster {
             shared.in_cluster(cluster, |machine, now_ms| machine.closed(link, now_ms));
-            self.plan_cluster();
         }
     }
 
@@ -85,20 +84,11 @@ impl EventLoop {
         let shared = Arc::clone(&self.shared);
         if let Some(cluster) = &shared.cluster {
             shared.in_cluster(cluster, |machine, now_ms| machine.tick(now_ms));
-            self.plan_cluster();
         }
     }
 
-    /// Sets the timer of the state machine's next deadline.
-    pub(super) fn plan_cluster(&mut self) {
-        let shared = Arc::clone(&self.shared);
-        if let Some(cluster) = &shared.cluster {
-            let deadline = cluster.read(|machine| machine.deadline());
-            self.dials.arm_cluster(cluster.stopwatch_ms(deadline));
-        }
-    }
-
-    /// Carries out the orders of the state machine. The loop must have no turn open.
+    /// Carries out the orders of the state machine, and sets the timer of its next deadline. Each
+    /// call of the machine orders this. The loop must have no turn open.
     pub(super) fn run_cluster(&mut self) {
         let shared = Arc::clone(&self.shared);
         let Some(cluster) = &shared.cluster else {
@@ -109,7 +99,7 @@ impl EventLoop {
                 Output::Connect { link, host, port } => self.connect_bus(link, &host, port),
                 Output::Send { link, bytes } => self.send_on_bus(link, &bytes),
                 Output::Close(link) => self.close_bus(link),
-                Output::Follow(primary) => self.follow_node(primary),
+                Output::Follow(primary) => self.follow_node(primary, true),
                 Output::Promoted => self.in_turn(|this, turn| {
                     if this.shared.replication.is_replica() {
                         this.shared.promote(turn);
@@ -132,19 +122,23 @@ impl EventLoop {
                     message,
                     sharded,
                 } => {
-                    let (pubsub, mailboxes) = (&shared.clients.pubsub, &shared.mailboxes);
                     if sharded {
-                        pubsub.publish_shard(mailboxes, &channel, &message);
+                        shared.publish_shard(&channel, &message);
                     } else {
-                        pubsub.publish(mailboxes, &channel, &message);
+                        shared.publish(&channel, &message);
                     }
                 }
                 // `Cluster::run` carries these out.
                 Output::View | Output::Save { .. } => {}
             }
         }
-        self.follow_moved_primary();
-        self.plan_cluster();
+        // The primary may have another address now.
+        let (primary, deadline) =
+            cluster.read(|machine| (machine.nodes().own().primary, machine.deadline()));
+        if let Some(primary) = primary {
+            self.follow_node(primary, false);
+        }
+        self.dials.arm_cluster(cluster.stopwatch_ms(deadline));
     }
 
     /// Redirects clients that wait for keys of slots that this node has lost, and ends
@@ -176,10 +170,7 @@ impl EventLoop {
             for channel in &lost {
                 session.unsubscribe(&shared.clients.pubsub, Kind::Shard, channel);
                 let mut reply = Reply::new(&mut connection.out, session.protocol);
-                reply.push(3);
-                reply.bulk(Kind::Shard.unsubscribed());
-                reply.bulk(channel);
-                reply.int(session.reported_subscriptions(Kind::Shard) as i64);
+                session.confirm_end(Kind::Shard, Some(channel), &mut reply);
             }
             if !lost.is_empty() {
                 self.mark_dirty(slot);
@@ -210,24 +201,12 @@ impl EventLoop {
         }
     }
 
-    /// Replicates another node.
-    fn follow_node(&mut self, primary: NodeId) {
-        if let Some(address) = self.node_address(primary) {
-            self.in_turn(|this, turn| this.shared.follow(turn, address));
-        }
-    }
-
-    /// Follows the primary to its new address.
-    fn follow_moved_primary(&mut self) {
-        let shared = Arc::clone(&self.shared);
-        let Some(cluster) = &shared.cluster else {
-            return;
-        };
-        let primary = cluster.read(|machine| machine.nodes().own().primary);
-        let followed = shared.replication.upstream.primary();
-        if let Some(primary) = primary
-            && let Some(address) = self.node_address(primary)
-            && followed.as_ref() != Some(&address)
+    /// Replicates another node. If this node already follows its address, does so only if `again`
+    /// is set.
+    fn follow_node(&mut self, primary: NodeId, again: bool) {
+        let followed = self.shared.replication.upstream.primary();
+        if let Some(address) = self.node_address(primary)
+            && (again || followed.as_ref() != Some(&address))
         {
             self.in_turn(|this, turn| this.shared.follow(turn, address));
         }

@@ -103,18 +103,22 @@ impl Dials {
     }
 
     fn arm_primary(&mut self, at: Moment) {
-        if let Some(timer) = self.primary_timer.take() {
-            self.timers.remove(timer);
-        }
-        self.primary_timer = Some(self.timers.insert(ms(at), Timer::Primary));
+        rearm(
+            &mut self.timers,
+            &mut self.primary_timer,
+            ms(at),
+            Timer::Primary,
+        );
     }
 
     /// Sets the time of the next call of the cluster's state machine.
     pub(super) fn arm_cluster(&mut self, at_ms: u64) {
-        if let Some(timer) = self.cluster_timer.take() {
-            self.timers.remove(timer);
-        }
-        self.cluster_timer = Some(self.timers.insert(at_ms, Timer::Cluster));
+        rearm(
+            &mut self.timers,
+            &mut self.cluster_timer,
+            at_ms,
+            Timer::Cluster,
+        );
     }
 
     /// Returns a connection of the bus, and its number.
@@ -134,6 +138,14 @@ impl Dials {
                 Peer::Target(_) | Peer::Bus(_) => None,
             })
     }
+}
+
+/// Replaces a timer by one at another time.
+fn rearm(timers: &mut Wheel<Timer>, armed: &mut Option<TimerKey>, at_ms: u64, timer: Timer) {
+    if let Some(old) = armed.take() {
+        timers.remove(old);
+    }
+    *armed = Some(timers.insert(at_ms, timer));
 }
 
 /// Returns the first whole millisecond at or after `at`.

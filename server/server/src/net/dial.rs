@@ -99,7 +99,16 @@ impl Dial {
         let none = io::ErrorKind::AddrNotAvailable.into();
         let socket = connect(&mut addresses, tls.as_deref(), registry, token, none)
             .map_err(DialError::Connecting)?;
-        Ok(Self {
+        Ok(Self::new(socket, addresses, tls, token))
+    }
+
+    fn new(
+        socket: Socket,
+        addresses: std::vec::IntoIter<SocketAddr>,
+        tls: Option<Arc<Tls>>,
+        token: Token,
+    ) -> Self {
+        Self {
             token,
             tls,
             addresses,
@@ -109,7 +118,7 @@ impl Dial {
             output: Vec::new(),
             sent: 0,
             moved: false,
-        })
+        }
     }
 
     /// Serves a connection that the other server has opened. Registers the socket with `token`.
@@ -122,17 +131,7 @@ impl Dial {
         token: Token,
     ) -> Result<Self, DialError> {
         (socket.register(registry, token)).map_err(DialError::Connecting)?;
-        Ok(Self {
-            token,
-            tls: None,
-            addresses: Vec::new().into_iter(),
-            socket,
-            established: false,
-            input: Vec::new(),
-            output: Vec::new(),
-            sent: 0,
-            moved: false,
-        })
+        Ok(Self::new(socket, Vec::new().into_iter(), None, token))
     }
 
     /// Returns whether the connection is established.

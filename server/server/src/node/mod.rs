@@ -372,6 +372,13 @@ impl Shared {
             .pubsub
             .publish(&self.mailboxes, channel, message)
     }
+
+    /// Publishes a message on a shard channel. Returns the number of subscriptions.
+    pub(crate) fn publish_shard(&self, channel: &[u8], message: &[u8]) -> usize {
+        self.clients
+            .pubsub
+            .publish_shard(&self.mailboxes, channel, message)
+    }
 }
 
 #[cold]

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use punctual_resp::Protocol;
+use punctual_resp::{Protocol, Reply};
 use punctual_store::keyspace::waiters::Waiter;
 use punctual_store::keyspace::watch::WatchedKey;
 use punctual_store::spec::Flags;
@@ -269,6 +269,17 @@ impl Session {
             Kind::Channel | Kind::Pattern => self.channels.len() + self.patterns.len(),
             Kind::Shard => self.shard_channels.len(),
         }
+    }
+
+    /// Writes the message that a subscription has ended.
+    pub(crate) fn confirm_end(&self, kind: Kind, topic: Option<&[u8]>, reply: &mut Reply) {
+        reply.push(3);
+        reply.bulk(kind.unsubscribed());
+        match topic {
+            Some(topic) => reply.bulk(topic),
+            None => reply.null(),
+        }
+        reply.int(self.reported_subscriptions(kind) as i64);
     }
 
     /// Returns the client's entry for the pub/sub registry.

@@ -1,14 +1,12 @@
 //! CLUSTER subcommands about the keys of slots: KEYSLOT, COUNTKEYSINSLOT, GETKEYSINSLOT,
 //! SLOT-STATS.
 
-use punctual_cluster::slot::{SLOTS, SlotSet, of_key};
-use punctual_cluster::state::Machine;
+use punctual_cluster::slot::{SLOTS, of_key};
 use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Args, OwnedArgs, Reply};
 use punctual_store::{Error, Turn};
 
-use super::arguments::node;
-use super::slots::range;
+use super::arguments::{node, range, slot_of_number};
 use crate::command::replies::wrong_form;
 use crate::node::call::Call;
 use crate::table::Run;
@@ -22,7 +20,7 @@ pub(super) fn key_slot(call: &mut Call, args: Args, reply: &mut Reply) -> Result
 pub(super) fn count(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     node(call.shared)?;
     let slot = parse_i64(args.at(2)).ok_or(Error::NotInteger)?;
-    let slot = in_range(slot).ok_or(Error::fixed("ERR Invalid slot"))?;
+    let slot = slot_of_number(slot).ok_or(Error::fixed("ERR Invalid slot"))?;
     reply.int(call.turn.count_keys_in_slot(slot) as i64);
     Ok(())
 }
@@ -31,7 +29,7 @@ pub(super) fn get(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), 
     node(call.shared)?;
     let number = |at| parse_i64(args.at(at)).ok_or(Error::NotInteger);
     let (slot, most) = (number(2)?, number(3)?);
-    let (Some(slot), Ok(most)) = (in_range(slot), usize::try_from(most)) else {
+    let (Some(slot), Ok(most)) = (slot_of_number(slot), usize::try_from(most)) else {
         return Err(Error::fixed("ERR Invalid slot or number of keys"));
     };
     let mut keys: Vec<Box<[u8]>> = Vec::new();
@@ -40,10 +38,6 @@ pub(super) fn get(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), 
     reply.array(keys.len());
     keys.iter().for_each(|key| reply.bulk(key));
     Ok(())
-}
-
-fn in_range(slot: i64) -> Option<u16> {
-    u16::try_from(slot).ok().filter(|slot| *slot < SLOTS)
 }
 
 /// The slots that SLOT-STATS shows.
@@ -102,41 +96,32 @@ impl Filter {
 pub(super) fn stats(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let cluster = node(call.shared)?;
     let filter = Filter::parse(args)?;
-    let served = cluster.read(served_slots);
-    let counts = count_all_keys(call.turn);
-    let count = |slot: &u16| counts[usize::from(*slot)];
-    let slots: Vec<u16> = match filter {
-        Filter::Range(first, last) => {
-            let all = first..=last;
-            all.filter(|slot| served.contains(*slot)).collect()
-        }
-        Filter::ByKeys { most, ascending } => {
-            let mut slots: Vec<u16> = served.iter().collect();
-            slots.sort_by(|a, b| match ascending {
-                true => count(a).cmp(&count(b)),
-                false => count(b).cmp(&count(a)),
-            });
-            slots.truncate(most);
-            slots
-        }
+    let served = cluster.read(|machine| machine.nodes().own_primary().slots.clone());
+    let shown = |slot: &u16| match filter {
+        Filter::Range(first, last) => (first..=last).contains(slot),
+        Filter::ByKeys { .. } => true,
     };
-    reply.array(slots.len());
-    for slot in slots {
+    let mut counts: Vec<(u16, usize)> = served
+        .iter()
+        .filter(shown)
+        .map(|slot| (slot, call.turn.count_keys_in_slot(slot)))
+        .collect();
+    if let Filter::ByKeys { most, ascending } = filter {
+        counts.sort_by(|(_, a), (_, b)| match ascending {
+            true => a.cmp(b),
+            false => b.cmp(a),
+        });
+        counts.truncate(most);
+    }
+    reply.array(counts.len());
+    for (slot, keys) in counts {
         reply.array(2);
         reply.int(slot.into());
         reply.map(1);
         reply.bulk(b"key-count");
-        reply.int(count(&slot) as i64);
+        reply.int(keys as i64);
     }
     Ok(())
-}
-
-/// Returns the slots of this node's shard.
-fn served_slots(machine: &Machine) -> SlotSet {
-    let table = machine.nodes();
-    let own = table.own();
-    let primary = own.primary.and_then(|id| table.get(id));
-    primary.unwrap_or(own).slots.clone()
 }
 
 /// Returns whether database 0 has keys.
@@ -156,11 +141,4 @@ pub(super) fn remove_all_keys(call: &mut Call) -> Result<(), Error> {
     let mut reply = Reply::new(&mut unused, call.session.protocol);
     call.turn
         .run(command, 0, false, words.as_args(), &mut reply)
-}
-
-/// Returns the number of keys in each slot.
-fn count_all_keys(turn: &mut Turn) -> Vec<usize> {
-    (0..SLOTS)
-        .map(|slot| turn.count_keys_in_slot(slot))
-        .collect()
 }

@@ -9,7 +9,7 @@ use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 
-use super::arguments::{find, named, node, refused};
+use super::arguments::{find, named, node, refused, unknown};
 use super::keys::{has_keys, remove_all_keys};
 use crate::command::replies::wrong_form;
 use crate::node::call::Call;
@@ -62,7 +62,7 @@ pub(super) fn forget(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(
             let gone = id.is_some_and(|id| machine.is_forgotten(id, now_ms));
             return match gone {
                 true => Ok(()),
-                false => Err(super::arguments::unknown(args.at(2))),
+                false => Err(unknown(args.at(2))),
             };
         };
         if node.id == own.id {

@@ -3,12 +3,11 @@
 
 use punctual_cluster::NodeId;
 use punctual_cluster::nodes::Nodes;
-use punctual_cluster::slot::{SLOTS, SlotSet};
-use punctual_resp::decimal::parse_i64;
+use punctual_cluster::slot::SlotSet;
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
 
-use super::arguments::{find, node, refused};
+use super::arguments::{find, node, range, refused, slot};
 use super::keys::has_keys;
 use crate::node::call::Call;
 
@@ -121,26 +120,6 @@ fn assign(
     })?;
     reply.ok();
     Ok(())
-}
-
-/// Reads a slot's number.
-pub(super) fn slot(argument: &[u8]) -> Result<u16, Error> {
-    let number = parse_i64(argument).and_then(|slot| u16::try_from(slot).ok());
-    number
-        .filter(|slot| *slot < SLOTS)
-        .ok_or(Error::fixed("ERR Invalid or out of range slot"))
-}
-
-/// Reads a range of slots. `start` is the first word of the error for a range that ends before it
-/// starts.
-pub(super) fn range(first: &[u8], last: &[u8], start: &str) -> Result<(u16, u16), Error> {
-    let (first, last) = (slot(first)?, slot(last)?);
-    if first > last {
-        let text =
-            format!("ERR {start} slot number {first} is greater than end slot number {last}");
-        return Err(Error::Text(text.into()));
-    }
-    Ok((first, last))
 }
 
 pub(super) fn flush(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {

@@ -48,8 +48,7 @@ fn info_text(machine: &Machine) -> String {
             failing += slots;
         }
     }
-    let own = table.own();
-    let served = own.primary.and_then(|id| table.get(id)).unwrap_or(own);
+    let served = table.own_primary();
     let state = if machine.is_ok() { "ok" } else { "fail" };
     let figures = [
         ("slots_assigned", assigned as u64),
