@@ -14,7 +14,7 @@ require "rbconfig"
 #
 #   ruby ext/ruby_api.rb FOLDER_OF_THE_CRATE FOLDER_OF_CARGO [FOLDER_OF_THE_RECORD]   # records
 class RubyApi
-  DECLARATIONS = "declarations.rs"
+  DECLARATIONS = "declarations.txt"
   RESULTS = "results.txt"
   # Recorded results: conditions for the compiler, and what other crates ask about Ruby. Paths of the
   # machine and of the whole `RbConfig` stay out.

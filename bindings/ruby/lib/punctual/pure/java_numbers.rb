@@ -99,9 +99,8 @@ module Punctual
       entries = Array.new(@java.size) { @java.poll.value }
       @java = nil
       @orders = entries.map(&:key)
-      @values, @scores = entries.map(&:value).transpose
-      @values ||= []
-      @scores ||= []
+      @values = entries.map { |entry| entry.value[0] }
+      @scores = entries.map { |entry| entry.value[1] }
     end
   end
 end
