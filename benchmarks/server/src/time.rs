@@ -173,8 +173,8 @@ fn ticks(end: Instant, waits: &mut Waits) {
     }
 }
 
-/// Sleeps [`POLLS`] times per second of `lasting`, and does nothing else. Returns the CPU time of
-/// `POLLS` sleeps. As the sleeps are a little late, they take longer than `lasting`.
+/// Only sleeps, [`POLLS`] times for each second of `lasting`. Returns the CPU time of `POLLS`
+/// sleeps. Sleeps end a little late, so the loop takes longer than `lasting`.
 fn usleep(lasting: Duration) -> f64 {
     let sleeps = (lasting * POLLS).as_secs() as u32;
     let cpu = own_cpu(ClockId::ProcessCPUTime);

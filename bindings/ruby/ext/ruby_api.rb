@@ -6,18 +6,18 @@ require "rbconfig"
 
 # Ruby's C API as declarations in Rust, for installations of the source gem without libclang.
 #
-# The build script of the crate rb-sys writes the declarations, and asks libclang for them. Whoever
-# builds the gem records the script's results for a version of Ruby; the gem has them in
-# `ext/api/<version of rb-sys>/<version of Ruby>/`. An installation passes them to cargo as the
-# results of the build script (the table `target.<triple>.rb` of cargo's configuration), and cargo
-# then neither compiles nor runs the script.
+# The build script of the crate rb-sys generates the declarations with libclang. The build of a gem
+# records the script's results in `ext/api/<version of rb-sys>/<version of Ruby>/`, which the source
+# gem contains. An installation passes them to cargo as the results of the build script (the table
+# `target.<triple>.rb` of cargo's configuration), and cargo then neither compiles nor runs the
+# script.
 #
 #   ruby ext/ruby_api.rb FOLDER_OF_THE_CRATE FOLDER_OF_CARGO [FOLDER_OF_THE_RECORD]   # records
 class RubyApi
   DECLARATIONS = "declarations.txt"
   RESULTS = "results.txt"
-  # Recorded results: conditions for the compiler, and what other crates ask about Ruby. Paths of the
-  # machine and of the whole `RbConfig` stay out.
+  # The recorded results: conditions for the compiler, and facts about Ruby that other crates need.
+  # The rest are paths of the machine.
   KEPT = /\Acargo:(rustc-cfg=|(major|minor|teeny|defines_\w+)=)/
   # The declarations hold for these platforms, whose C types have equal sizes.
   PLATFORMS = /\A(x86_64|aarch64)-[a-z]+-linux/

@@ -51,8 +51,8 @@ const KEEP: usize = 2048;
 
 /// An array of keys, whose second key is at the start of a cache line.
 ///
-/// The keys have the slots from 0 on. Free slots are in the keys behind the keys in use: a removed
-/// key leaves a key with its slot there, and the next key takes that slot.
+/// The keys have the slots from 0 on. The rest of the array holds the free slots: a removed key
+/// leaves a key with its slot there, and the next key takes that slot.
 #[derive(Default)]
 pub(crate) struct Keys {
     /// `skipped` unused keys, `len` keys in use, and keys with free slots.
