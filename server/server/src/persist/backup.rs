@@ -228,10 +228,15 @@ pub(super) fn base_written(shared: &Shared, files: &AofFiles) {
     let Some(base) = &files.manifest.base else {
         return;
     };
-    if progress.state != State::Snapshotting {
+    let pinned = progress.files.folder.join(&base.name);
+    let wanted = progress.state == State::Snapshotting;
+    if wanted || progress.owns_writer {
+        // A backup that has failed meanwhile removes the file too.
+        progress.created.push(pinned.clone());
+    }
+    if !wanted {
         return;
     }
-    let pinned = progress.files.folder.join(&base.name);
     if !progress.owns_writer {
         let linked = link(shared, &files.folder.join(&base.name), &pinned);
         if let Err(error) = linked {
@@ -239,7 +244,6 @@ pub(super) fn base_written(shared: &Shared, files: &AofFiles) {
             return fail(shared, &error);
         }
     }
-    progress.created.push(pinned.clone());
     progress.listed.push(pinned);
     progress.files.manifest.base = Some(base.clone());
     progress.state = State::Incrementing;
@@ -346,8 +350,8 @@ fn pin_incremental(shared: &Shared, turn: &mut Turn) -> Done {
     let mut files = progress.files.clone();
     for entry in &incremental {
         let pinned = files.folder.join(&entry.name);
+        progress.created.push(pinned.clone());
         link(shared, &live.folder.join(&entry.name), &pinned)?;
-        progress.created.push(pinned);
     }
     let path = files.path.clone();
     progress.created.push(path);

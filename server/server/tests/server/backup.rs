@@ -257,7 +257,13 @@ fn a_backup_waits_for_a_save_and_rewrites_wait_for_seal() {
         c.expect(&["BACKUP SEAL"], "+OK|");
         eventually(|| info(&mut c, "aof_rewrites") != rewrites);
         assert_loads(&listed(&mut c), &["MGET a d"], "*2|$-1|$1|4|");
-        c.expect(&["BACKUP CLEANUP"], "+OK|");
+        eventually(|| info(&mut c, "aof_rewrite_in_progress") == "0");
+        run(&mut c, &["CONFIG SET rdb-key-save-delay 2147483647"]);
+        c.expect(&["BACKUP CLEANUP", "BACKUP START"], "+OK|+OK|");
+        assert_eq!(state(&mut c), "snapshotting");
+        c.expect(&["BACKUP ABORT"], "+OK|");
+        assert_eq!(state(&mut c), "failed");
+        assert!(is_empty(&folder.path().join("backupdir")));
     }
 }
 
