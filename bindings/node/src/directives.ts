@@ -199,4 +199,5 @@ export type DirectiveName =
   | 'clusterAnnounceBusPort'
   | 'clusterPreferredEndpointType'
   | 'clusterLinkSendbufLimit'
-  | 'clusterBusPortProtectedMode';
+  | 'clusterBusPortProtectedMode'
+  | 'clusterSlotStatsEnabled';
