@@ -1,6 +1,7 @@
 //! `punctual top` on real servers: its screens, its printed output, and its behaviour when a server
 //! refuses commands or disconnects.
 
+use std::path::Path;
 use std::process::{Command, Output};
 
 use punctual_harness::free_port;
@@ -203,13 +204,14 @@ fn a_redis_server_is_shown_without_our_own_figures() {
 }
 
 /// Starts a node of a cluster. Returns it, a client, and the port of its bus.
-fn node() -> (Server, Wire, u16) {
+fn node(folder: &Path) -> (Server, Wire, u16) {
     let bus_port = free_port();
     let server = Server::builder()
         .port(0)
         .option("cluster-enabled", "yes")
         .option("cluster-port", &bus_port.to_string())
         .option("repl-diskless-sync-delay", "0")
+        .option("dir", &folder.display().to_string())
         .spawn()
         .unwrap();
     let client = Wire::open(&server);
@@ -218,8 +220,9 @@ fn node() -> (Server, Wire, u16) {
 
 #[test]
 fn a_cluster_is_shown_with_slots_roles_and_lag() {
-    let (primary, mut c, bus_port) = node();
-    let (replica, mut r, _) = node();
+    let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let (primary, mut c, bus_port) = node(folders[0].path());
+    let (replica, mut r, _) = node(folders[1].path());
     c.run("CLUSTER ADDSLOTS 0 2 3 5 7 8 10");
     c.run("CLUSTER ADDSLOTSRANGE 12 16383");
     c.run("CONFIG SET cluster-require-full-coverage no");

@@ -9,6 +9,7 @@ use punctual_harness::{Peer, Process};
 use super::managed::{Managed, address, compare};
 use super::{Node, Program};
 use crate::process::Start as _;
+use crate::wire::eventually;
 
 /// An empty primary that gets slots, and gives all of them away. The weights are numbers of slots,
 /// whose sum is 16,384, so that no node gets one more or less by chance. Few slots move, so that
@@ -185,7 +186,9 @@ fn keys_of(program: Program, snapshot: &Path) -> i64 {
         Program::Ours => Process::start(&options),
         Program::Real(peer) => peer.start(&options).expect("it is installed"),
     };
-    server.wire().int("DBSIZE")
+    let mut client = server.wire();
+    eventually(|| client.text("INFO persistence").contains("loading:0"));
+    client.int("DBSIZE")
 }
 
 #[test]

@@ -74,6 +74,7 @@ impl Managed {
         for (name, node) in NAMES.iter().zip(&self.nodes) {
             text = text
                 .replace(&node.id, &format!("<{name}>"))
+                .replace(&node.id[..8], &format!("<{name}>"))
                 .replace(&address(node.port()), &format!("<{name}:at>"));
         }
         text
