@@ -84,7 +84,7 @@ pub fn tag(slot: u16) -> String {
 #[derive(Clone, PartialEq, Eq)]
 pub struct SlotSet {
     words: Box<[u64; SET_BYTES / 8]>,
-    /// Number of slots. Whether a node has slots is asked for each node and packet.
+    /// Number of slots, because each packet needs to know which nodes have slots.
     len: usize,
 }
 

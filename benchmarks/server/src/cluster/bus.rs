@@ -15,7 +15,7 @@ use crate::sheet::{self, Bar, Figures, Sheet};
 const PEERS: usize = 99;
 /// Node timeouts in ms: one that tests and impatient operators have, and Redis's default.
 const TIMEOUTS_MS: [u64; 2] = [2_000, 15_000];
-/// Time until the node has learned all peers, and the rhythm of pings is that of the years after.
+/// Time until the node has learned all peers, and the pings have their usual rhythm.
 const CALM: Duration = Duration::from_secs(10);
 
 /// Measures the CPU time of an idle node.

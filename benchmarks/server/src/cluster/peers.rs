@@ -37,7 +37,7 @@ pub(super) struct Peers {
     thread: Option<JoinHandle<io::Result<()>>>,
 }
 
-/// The real node.
+/// Ports of the node that is measured.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RealNode {
     pub(super) port: u16,
@@ -117,7 +117,7 @@ struct Fleet {
     peers: Vec<Peer>,
     by_port: HashMap<u16, usize>,
     others: BTreeMap<End, Other>,
-    /// Sockets by token. The first tokens are those of the listeners.
+    /// Sockets by token. The listeners have the first tokens.
     sockets: HashMap<usize, Socket>,
     last_token: usize,
     queue: VecDeque<(End, Event)>,

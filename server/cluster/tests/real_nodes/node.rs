@@ -135,7 +135,7 @@ impl Node {
     }
 }
 
-/// Returns whether the first bytes of a packet are those of a message with a light header.
+/// Returns whether a packet with these first bytes is a message with a light header.
 fn is_light(head: &&[u8]) -> bool {
     head.starts_with(b"RCmb") && matches!(head[12..14], [0x80, 4 | 10])
 }

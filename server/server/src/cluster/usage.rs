@@ -16,7 +16,7 @@ struct Counters {
     bytes_out: AtomicU64,
 }
 
-/// What the commands of a slot have used.
+/// CPU time and traffic of the commands of a slot.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Used {
     pub(crate) nanos: u64,
@@ -80,7 +80,7 @@ impl SlotUsage {
             .fetch_add(used.bytes_out, Ordering::Relaxed);
     }
 
-    /// Returns what the commands of a slot have used so far.
+    /// Returns the figures of a slot.
     pub(crate) fn of(&self, slot: u16) -> Used {
         let counters = &self.0[usize::from(slot)];
         Used {

@@ -86,7 +86,7 @@ impl Managed {
         let (succeeds, text) = self.ask_manager(words);
         assert!(succeeds, "{words}: {text}");
         self.agree();
-        // Nodes are listed in the order of the first node's table, which has none.
+        // The manager lists nodes in the order of the first node's table, which is random in Redis.
         let text = self.anonymous(&text).replace("\n   ", " | ");
         let mut lines: Vec<&str> = text.lines().map(str::trim_end).collect();
         lines.sort_unstable();
@@ -116,7 +116,7 @@ impl Managed {
         (output.status.success(), text)
     }
 
-    /// Removes the node from lines that name one which the manager has chosen at random.
+    /// Removes the end of lines after a text, because the manager chooses the node there at random.
     pub(super) fn hide_choice(&mut self, before: &str) {
         let mut lines: Vec<&str> = Vec::new();
         for line in self.transcript.lines() {
