@@ -201,4 +201,5 @@ export type DirectiveName =
   | 'clusterAnnounceBusPort'
   | 'clusterPreferredEndpointType'
   | 'clusterLinkSendbufLimit'
-  | 'clusterBusPortProtectedMode';
+  | 'clusterBusPortProtectedMode'
+  | 'clusterSlotStatsEnabled';

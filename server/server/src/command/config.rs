@@ -201,6 +201,9 @@ fn reset_stat(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> 
     call.shared.clients.users.log.reset_counts();
     call.shared.worker.freed_objects.store(0, Ordering::Relaxed);
     call.shared.memory.reset();
+    if let Some(cluster) = &call.shared.cluster {
+        cluster.usage.reset(|_| true);
+    }
     reply.ok();
     Ok(())
 }

@@ -300,6 +300,8 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     // Redis 8.10 has it: without `no`, a bus without TLS accepts connections from this machine
     // only.
     yes_no("cluster-bus-port-protected-mode", "yes").implemented(),
+    // Redis 8.2.
+    yes_no("cluster-slot-stats-enabled", "no").implemented(),
 ];
 
 /// Directives of older Redis versions, which Redis reads and ignores.
