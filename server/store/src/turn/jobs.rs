@@ -161,11 +161,12 @@ impl Turn<'_> {
         let steps = STEPS.min(*budget).max(1);
         let taken = self.step_jobs(number, db, &key, id, until, steps);
         *budget = budget.saturating_sub(taken);
+        let retry_ms = until.read_ms() + self.retry_delay_ms(&key);
         if let Some(jobs) = self.jobs_at(number, db, id)
             && jobs.has_leaving()
         {
             // The timer fires again if the jobs are not moved after this step.
-            jobs.retry_at(until.read_ms() + 1);
+            jobs.retry_at(retry_ms);
             self.dead_letters.push((db, key[..].into()));
         }
         self.note_ready(db, &key);
@@ -237,6 +238,9 @@ impl Turn<'_> {
     pub(super) fn move_dead_jobs(&mut self, db: usize, key: &[u8]) {
         let number = self.store.shard_of(key);
         self.lock_one(number);
+        if self.store.moves(key) {
+            return;
+        }
         let mut leaving: Vec<LeavingJob> = Vec::new();
         if let Some(id) = self.find_live::<Jobs>(number, db, key)
             && let Some(jobs) = Jobs::of(&self.shard_db(number, db).get(id).value)

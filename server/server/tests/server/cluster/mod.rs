@@ -1,6 +1,7 @@
 //! Cluster mode: our nodes beside nodes of other projects, and redis-cli's cluster manager.
 
 mod manager;
+mod moving;
 mod pairs;
 mod ports;
 mod session;
