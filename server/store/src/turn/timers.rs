@@ -157,15 +157,19 @@ impl Turn<'_> {
         })
     }
 
-    /// Returns whether a key is a timer or a queue of jobs. While MIGRATE moves such a key, its
-    /// shard must stay locked, because the key would otherwise act on both servers. Locks the key's
+    /// Returns whether a key is a timer, a queue of jobs, or in cluster mode a stream of NOTIFY.
+    /// While MIGRATE moves such a key, its shard must stay locked, because the key would otherwise
+    /// act on both servers, or get entries that the target must tell from its own. Locks the key's
     /// shard.
     pub fn acts_by_itself(&mut self, db: usize, key: &[u8]) -> bool {
         let number = self.store.shard_of(key);
         self.lock_one(number);
+        let store = self.store;
         let part = self.shard_db(number, db);
-        part.find(key)
-            .is_some_and(|id| part.get(id).value.facts().has(Facts::ACTS))
+        part.find(key).is_some_and(|id| {
+            part.get(id).value.facts().has(Facts::ACTS)
+                || store.is_cluster() && store.is_rule_stream(key)
+        })
     }
 
     /// Returns whether a key exists and is not due. Locks the key's shard. O(1).

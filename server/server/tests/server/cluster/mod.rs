@@ -2,6 +2,7 @@
 
 mod manager;
 mod moving;
+mod notify;
 mod pairs;
 mod ports;
 mod session;
