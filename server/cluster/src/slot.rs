@@ -1,6 +1,7 @@
 //! Hash slots: the slot of a key, and sets of slots.
 
 use std::fmt;
+use std::sync::OnceLock;
 
 use crate::crc16::crc16;
 
@@ -54,8 +55,12 @@ fn has_brace(key: &[u8]) -> bool {
     found != 0 || rest.contains(&b'{')
 }
 
+/// Bytes of the longest tag.
+const TAG_MAX: usize = 4;
+
 /// Returns the shortest word of a-z and 0-9 that has this slot, the first one in the order of these
-/// characters. O(`SLOTS`).
+/// characters. O(1) after the first call, which computes the words of all slots in some
+/// milliseconds and keeps them in 64 KB.
 ///
 /// # Panics
 /// If the slot is not below [`SLOTS`].
@@ -65,15 +70,32 @@ fn has_brace(key: &[u8]) -> bool {
 ///
 /// assert_eq!(of_key(tag(7_000).as_bytes()), 7_000);
 /// ```
-pub fn tag(slot: u16) -> String {
-    const LETTERS: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
+pub fn tag(slot: u16) -> &'static str {
+    static TAGS: OnceLock<Box<[[u8; TAG_MAX]]>> = OnceLock::new();
     assert!(slot < SLOTS, "slot {slot}");
-    for length in 1..=4u32 {
-        for number in 0..36usize.pow(length) {
-            let letter = |place: u32| LETTERS[number / 36usize.pow(place) % 36];
-            let word: Vec<u8> = (0..length).rev().map(letter).collect();
-            if of_key(&word) == slot {
-                return String::from_utf8_lossy(&word).into_owned();
+    let word = &TAGS.get_or_init(all_tags)[usize::from(slot)];
+    let length = word.iter().position(|&letter| letter == 0);
+    std::str::from_utf8(&word[..length.unwrap_or(TAG_MAX)]).expect("ASCII letters")
+}
+
+/// Returns the tags of all slots, with zeros after the last letter.
+fn all_tags() -> Box<[[u8; TAG_MAX]]> {
+    const LETTERS: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
+    let mut tags = vec![[0; TAG_MAX]; usize::from(SLOTS)];
+    let mut left = tags.len();
+    for length in 1..=TAG_MAX {
+        for number in 0..36usize.pow(length as u32) {
+            let mut word = [0; TAG_MAX];
+            for (place, letter) in word[..length].iter_mut().rev().enumerate() {
+                *letter = LETTERS[number / 36usize.pow(place as u32) % 36];
+            }
+            let tag = &mut tags[usize::from(of_key(&word[..length]))];
+            if tag[0] == 0 {
+                *tag = word;
+                left -= 1;
+            }
+            if left == 0 {
+                return tags.into();
             }
         }
     }

@@ -145,6 +145,11 @@ impl Cluster {
         Arc::clone(&self.routes.read())
     }
 
+    /// Reads the owners of slots. Meanwhile no thread publishes others.
+    pub(crate) fn read_routes<R>(&self, work: impl FnOnce(&Routes) -> R) -> R {
+        work(&self.routes.read())
+    }
+
     /// Applies changed directives, and the ports on which the server listens.
     pub(crate) fn configure(machine: &mut Machine, settings: &Settings, ports: Ports) {
         machine.set_settings(machine_settings(settings));

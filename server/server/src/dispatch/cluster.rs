@@ -29,6 +29,10 @@ struct Slots {
 impl Slots {
     #[inline]
     fn add(&mut self, turn: &Turn, entry: &Entry, args: Args) {
+        // The stream that NOTIFY SET names stands for the streams of all slots.
+        if entry.row.flags.has(Flags::WHOLE) {
+            return;
+        }
         entry.row.keys.each(args, &mut |at| {
             let slot = turn.slot_of(args.at(at));
             self.keys += 1;

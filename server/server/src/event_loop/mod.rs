@@ -568,7 +568,10 @@ impl EventLoop {
                 Order::CheckUser(user) => self.check_user(&user),
                 Order::RoleChanged => self.change_role(),
                 Order::Cluster => self.run_cluster(),
-                Order::RoutesChanged => self.follow_routes(),
+                Order::RoutesChanged => {
+                    self.follow_routes();
+                    self.resume_timers();
+                }
                 Order::Migrate(migration) => self.migrate(migration),
                 Order::Stop => self.stopping = true,
             }

@@ -3,6 +3,8 @@
 mod balance;
 mod managed;
 mod manager;
+mod moving;
+mod notify;
 mod pairs;
 mod ports;
 mod repairs;
