@@ -8,6 +8,7 @@ use std::time::Duration;
 use mio::{Events, Poll, Token};
 use punctual_resp::encode_command;
 use punctual_store::Error;
+use punctual_store::value::Value;
 
 use crate::net::dial::{Conversation, Dial, DialError, Step, take_lines};
 use crate::tls::Tls;
@@ -186,7 +187,7 @@ impl Conversation for Transfer {
         {
             self.sent += 1;
             let Some(payload) = &parcel.payload else {
-                encode_command(output, &[b"DEL", &*parcel.key]);
+                encode_deletion(output, &parcel.key, self.target.in_cluster);
                 continue;
             };
             let ttl = parcel
@@ -224,5 +225,25 @@ impl Conversation for Transfer {
         }
         let refused = self.replied == 0 && self.failure.is_some();
         self.setup_replies == 0 && (refused || self.replied == self.parcels.len())
+    }
+}
+
+/// Appends the command that deletes the target's copy of a key. A node that imports the slot
+/// refuses DEL without ASKING. There, a value that expired long ago replaces the copy, which
+/// deletes the key.
+fn encode_deletion(output: &mut Vec<u8>, key: &[u8], in_cluster: bool) {
+    if in_cluster {
+        let payload = Value::string(b"").dump();
+        let words: [&[u8]; 6] = [
+            b"RESTORE-ASKING",
+            key,
+            b"1",
+            &payload,
+            b"ABSTTL",
+            b"REPLACE",
+        ];
+        encode_command(output, &words);
+    } else {
+        encode_command(output, &[b"DEL", key]);
     }
 }

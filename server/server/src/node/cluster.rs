@@ -34,6 +34,10 @@ impl Shared {
         match saved {
             Ok(published) => {
                 if published {
+                    cluster.read_routes(|routes| {
+                        let (migrating, importing) = routes.moving();
+                        self.store.set_moving_slots(migrating, importing);
+                    });
                     self.order_all(|| Order::RoutesChanged);
                 }
                 // Loop 0 also reads the machine's next deadline.
@@ -96,6 +100,7 @@ impl Shared {
             bus: port(&cluster.bus_port),
         };
         let settings = self.settings();
+        cluster.usage_follows(&settings);
         self.in_cluster(cluster, |machine, _| {
             Cluster::configure(machine, &settings, ports);
         });
