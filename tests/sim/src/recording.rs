@@ -21,7 +21,7 @@ struct Recording {
 }
 
 thread_local! {
-    /// Only the driver's thread records.
+    /// The recording of the driver's thread.
     static RECORDING: RefCell<Option<Recording>> = const { RefCell::new(None) };
 }
 

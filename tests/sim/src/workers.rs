@@ -428,7 +428,7 @@ pub struct Worker {
     current: Option<(Work, Nanos)>,
     unknown: Option<(Work, Nanos)>,
     next: Option<Work>,
-    /// Whether it gives up its connection while it waits for an item.
+    /// Whether the worker closes its connection while its pop waits for an item.
     leaves: bool,
 }
 

@@ -11,7 +11,7 @@ use punctual_store::{Now, Source, Turn};
 
 use super::{DATABASES, World, row_of, run_checked};
 
-/// First byte of an input in this form.
+/// The first byte of an input that has commands as text.
 pub const MARK: u8 = b'#';
 /// Maximum number of lines.
 const LINES: usize = 300;

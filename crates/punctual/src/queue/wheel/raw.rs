@@ -409,7 +409,9 @@ impl RawWheel {
     /// # use punctual::queue::wheel::RawWheel;
     /// let mut wheel = RawWheel::new();
     /// wheel.insert(5, 7, 1);
-    /// wheel.each_entry(|tick, index, generation| assert_eq!((tick, index, generation), (Some(5), 7, 1)));
+    /// wheel.each_entry(|tick, index, generation| {
+    ///     assert_eq!((tick, index, generation), (Some(5), 7, 1));
+    /// });
     /// ```
     pub fn each_entry(&self, mut visit: impl FnMut(Option<u64>, u32, u32)) {
         let held = self.earliest.is_held().then(|| self.earliest.candidate());
