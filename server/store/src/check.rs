@@ -2,12 +2,10 @@
 //! tests and fuzz targets.
 //!
 //! Each structure has a method `check` beside its code, which reports disagreements to a [`Check`].
-//! [`Turn::check`] calls all of them. A check changes nothing and visits everything: O(n).
+//! [`Turn::check`](crate::Turn::check) calls all of them. A check changes nothing and visits
+//! everything: O(n).
 
 use std::fmt::Debug;
-use std::sync::atomic::Ordering;
-
-use crate::turn::Turn;
 
 /// Maximum number of disagreements that are kept.
 const MOST: usize = 8;
@@ -61,34 +59,6 @@ impl Check {
     /// If something was reported.
     pub fn assert_none(&self) {
         assert!(self.found.is_empty(), "{}", self.found.join("; "));
-    }
-}
-
-impl Turn<'_> {
-    /// Checks that the indexes and counters of the whole keyspace agree with the data. Locks every
-    /// shard. O(n) for all keys and their elements.
-    pub fn check(&mut self, to: &mut Check) {
-        self.lock_all();
-        let (store, settled) = (self.store, self.is_untouched());
-        let (mut waiting, mut keys, mut items) = (0, 0, 0);
-        for (number, shard) in self.held_shards() {
-            to.within(
-                || format!("shard {number}"),
-                |to| shard.check(to, |key| store.shard_of(key) == number),
-            );
-            if settled {
-                let known = store.wakeups[number].load(Ordering::SeqCst);
-                to.within(
-                    || format!("shard {number}"),
-                    |to| shard.check_wakeups(to, known),
-                );
-            }
-            waiting += shard.waiters.queues() as u64;
-            let tracked = shard.tracked.totals();
-            (keys, items) = (keys + tracked.0 as u64, items + tracked.1 as u64);
-        }
-        to.equal("keys with waiting clients", store.waiting_keys(), waiting);
-        to.equal("tracked keys and readers", store.tracked(), (keys, items));
     }
 }
 

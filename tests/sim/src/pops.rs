@@ -6,8 +6,8 @@ use crate::kernel::Nanos;
 pub type Times = (Nanos, Nanos);
 
 /// Returns whether each missing item may have been taken by a lost pop of its own. An item was
-/// taken between its RPUSH and the pop of a later item; a pop took its item before the server closed
-/// the pop's connection. (Kuhn's algorithm for a bipartite matching.)
+/// taken between its RPUSH and the pop of a later item; a pop took its item before the server
+/// closed the pop's connection. (Kuhn's algorithm for a bipartite matching.)
 pub fn explain(items: &[Times], pops: &[Times]) -> bool {
     let mut taken_by: Vec<Option<usize>> = vec![None; pops.len()];
     (0..items.len()).all(|item| {

@@ -344,12 +344,6 @@ impl<'s> Turn<'s> {
         }
     }
 
-    /// Returns whether the deadlines in the held shards are as they were when the shards were
-    /// locked.
-    pub(crate) fn is_untouched(&self) -> bool {
-        self.touched == super::Touched::None
-    }
-
     /// Locks shard `number` alone, unless it is held already.
     pub fn lock_one(&mut self, number: usize) {
         if !self.holds(number) {

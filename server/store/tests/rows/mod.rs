@@ -289,16 +289,49 @@ impl World {
 
     fn compare_followers(&mut self) {
         self.follow();
+        let mut digests = self.digests();
+        if digests[0] != digests[1] && self.has_queues() {
+            // Ends of delays and leases of jobs are not logged: each store computes them.
+            Self::expire_all(&self.store, self.now, &mut self.log);
+            self.follow();
+            Self::expire_all(&self.follower, self.now, &mut Log::default());
+            digests = self.digests();
+        }
+        assert_eq!(digests[0], digests[1], "the follower differs");
+    }
+
+    fn has_queues(&self) -> bool {
+        let mut sink = Log::default();
+        let mut turn = Turn::new(&self.store, self.now, &mut sink, Classes::none());
+        turn.lock_all();
+        (0..DATABASES).any(|db| turn.held_dbs(db).any(|(_, part)| part.queue_count() > 0))
+    }
+
+    /// Expires everything that is due.
+    fn expire_all(store: &Store, now: Now, sink: &mut Log) {
+        let mut turn = Turn::new(store, now, sink, Classes::none());
+        for shard in 0..store.shards() {
+            // Each call takes a bounded number of steps.
+            for _ in 0..100 {
+                let ended = turn.expire(shard, &mut 1_000);
+                Self::fire(&mut turn);
+                if ended {
+                    break;
+                }
+            }
+        }
+    }
+
+    fn digests(&self) -> [String; 2] {
         let args: OwnedArgs = ["debug", "digest"].iter().collect();
-        let digests = [&self.store, &self.follower].map(|store| {
+        [&self.store, &self.follower].map(|store| {
             let mut sink = Log::default();
             // The digest includes due entries whose removal is not logged yet.
             let now = self.now.replaying();
             let mut turn = Turn::new(store, now, &mut sink, Classes::none());
             let reply = run_checked(&mut turn, &DEBUG_DIGEST, 0, args.as_args(), Protocol::Resp2);
             reply.expect("a digest").escape_ascii().to_string()
-        });
-        assert_eq!(digests[0], digests[1], "the follower differs");
+        })
     }
 }
 

@@ -402,8 +402,8 @@ impl RawWheel {
     }
 
     /// Calls `visit` with each filed entry in no particular order, dead entries included: the tick
-    /// under which it is filed, or `None` if the wheel keeps only a part of the tick, then its index
-    /// and its generation. For checks of the owner's data. O(entries).
+    /// under which it is filed, or `None` if the wheel keeps only a part of the tick, then its
+    /// index and its generation. For checks of the owner's data. O(entries).
     ///
     /// ```
     /// # use punctual::queue::wheel::RawWheel;

@@ -34,7 +34,14 @@ impl Db {
             |to| self.index.check(to, self.records.len()),
         );
         let mut counted = Counted {
-            slots: vec![0; if self.names.slots().any() { self.names.slots().numbers() } else { 0 }],
+            slots: vec![
+                0;
+                if self.names.slots().any() {
+                    self.names.slots().numbers()
+                } else {
+                    0
+                }
+            ],
             ..Counted::default()
         };
         for (id, record) in self.records.iter() {
