@@ -50,6 +50,10 @@ pub enum Bug {
     ExpiryNotLogged,
     /// JOB ACK accepts any token.
     StaleTokenAccepted,
+    /// The wheel does not count the entry of a deadline that was removed.
+    EntryNotForgotten,
+    /// A removed collection stays in the number of elements with a deadline.
+    ElementsStayCounted,
 }
 
 #[cfg(not(sim_bug))]
@@ -73,7 +77,7 @@ mod active {
 
     impl Bug {
         /// All bugs.
-        pub const ALL: [Self; 22] = [
+        pub const ALL: [Self; 24] = [
             Self::FailedSyncIgnored,
             Self::StartWithoutSync,
             Self::EntryWithoutFile,
@@ -96,6 +100,8 @@ mod active {
             Self::RelativeDeadlineLogged,
             Self::ExpiryNotLogged,
             Self::StaleTokenAccepted,
+            Self::EntryNotForgotten,
+            Self::ElementsStayCounted,
         ];
 
         /// Makes this bug the active one of the process.

@@ -10,7 +10,9 @@ mod clients;
 mod entries;
 mod faults;
 mod heal;
+mod inspection;
 mod kernel;
+mod limits;
 mod linear;
 mod link;
 mod model;
@@ -18,10 +20,13 @@ mod noise;
 mod options;
 mod party;
 mod plan;
+mod pops;
 mod promises;
+mod recording;
 mod registers;
 mod run;
 mod shrink;
+mod usage;
 mod verdict;
 mod workers;
 mod world;
@@ -140,6 +145,7 @@ fn find_lies() -> bool {
 fn main() {
     apart::fix_addresses();
     calls::prepare();
+    usage::begin();
     run::warm_up();
     if has_option("--lies") {
         std::process::exit(i32::from(!find_lies()));

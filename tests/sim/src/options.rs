@@ -2,6 +2,7 @@
 //! out.
 
 use crate::kernel::Lie;
+use crate::limits::Evicts;
 use crate::plan::Plan;
 
 /// Options of a run.
@@ -33,13 +34,14 @@ pub enum Part {
     ShortWrites,
     Handovers,
     Slowness,
+    Limits,
     Loops,
     HalfOfTime,
     QuarterOfTime,
 }
 
 impl Part {
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Noise,
         Self::Clients,
         Self::Workers,
@@ -56,6 +58,7 @@ impl Part {
         Self::ShortWrites,
         Self::Handovers,
         Self::Slowness,
+        Self::Limits,
         Self::Loops,
         Self::QuarterOfTime,
         Self::HalfOfTime,
@@ -86,6 +89,7 @@ impl Part {
             Self::ShortWrites => weather.short_writes = 0,
             Self::Handovers => weather.preempts = 0,
             Self::Slowness => plan.slow = 0,
+            Self::Limits => plan.evicts = Evicts::Unlimited,
             Self::Loops => plan.loops = 1,
             Self::HalfOfTime => plan.storm /= 2,
             Self::QuarterOfTime => plan.storm /= 4,

@@ -11,6 +11,8 @@
 //! other cache lines than data that one loop often writes: a write to a shared line delays all
 //! cores.
 
+mod check;
+
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;

@@ -23,6 +23,7 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use super::keyed::{Element as _, Keyed, hash_of};
+use crate::check::Check;
 use crate::hash_table::Hash;
 use crate::planted::Bug;
 use crate::time::Now;
@@ -557,19 +558,22 @@ impl Jobs {
     }
 
     /// Checks that every job is in its set, and that the sets hold no other references.
-    #[cfg(test)]
-    pub(crate) fn assert_whole(&self) {
+    fn check_sets(&self, to: &mut Check) {
         let filed: usize = self.sets.iter().map(Tree::len).sum();
-        assert_eq!(filed, self.len());
+        to.equal("jobs in the sets", filed, self.len());
         let mut expiring = 0;
         for (index, job) in self.jobs.iter() {
             let (set, key) = sort_key(job);
-            assert!(self.sets[set as usize].contains(reference(key, job, index)));
+            let filed = self.sets[set as usize].contains(reference(key, job, index));
+            to.holds("a job is in the set of its state", filed);
             if let Some(at) = expiry(job) {
                 expiring += 1;
-                assert!(self.expiring.contains(reference(at, job, index)));
+                let filed = self.expiring.contains(reference(at, job, index));
+                to.holds("a job that expires is listed", filed);
             }
         }
-        assert_eq!(expiring, self.expiring.len());
+        to.equal("jobs that expire", self.expiring.len(), expiring);
+        let sets = self.sets.iter().chain([&self.expiring]);
+        sets.for_each(|set| set.check(to));
     }
 }

@@ -30,6 +30,11 @@ impl ByDeadline {
         self.0.len()
     }
 
+    /// Returns whether a record is listed at this deadline. O(log timers).
+    pub(super) fn contains(&self, (deadline, id): (u64, Id)) -> bool {
+        self.0.contains(Slot::new(deadline, id))
+    }
+
     /// Returns the number of timers that are not paused.
     fn armed(&self) -> usize {
         self.0.before(NEVER)
