@@ -50,6 +50,10 @@ pub enum Bug {
     ExpiryNotLogged,
     /// JOB ACK accepts any token.
     StaleTokenAccepted,
+    /// A slot that arrives is served without ASKING.
+    AskingIgnored,
+    /// MIGRATE deletes a key that the target has not accepted.
+    DeletedUnaccepted,
 }
 
 #[cfg(not(sim_bug))]
@@ -72,8 +76,11 @@ mod active {
     static ACTIVE: AtomicUsize = AtomicUsize::new(usize::MAX);
 
     impl Bug {
+        /// Bugs that only clusters show, at the end of [`Bug::ALL`].
+        pub const OF_CLUSTERS: usize = 2;
+
         /// All bugs.
-        pub const ALL: [Self; 22] = [
+        pub const ALL: [Self; 24] = [
             Self::FailedSyncIgnored,
             Self::StartWithoutSync,
             Self::EntryWithoutFile,
@@ -96,6 +103,8 @@ mod active {
             Self::RelativeDeadlineLogged,
             Self::ExpiryNotLogged,
             Self::StaleTokenAccepted,
+            Self::AskingIgnored,
+            Self::DeletedUnaccepted,
         ];
 
         /// Makes this bug the active one of the process.
