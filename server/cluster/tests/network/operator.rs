@@ -141,3 +141,22 @@ fn a_replica_with_an_old_epoch_is_told_the_new_one() {
     assert_eq!(net.members[3].promotions, 1, "{}", net.view(3));
     assert!(net.serves_all());
 }
+
+/// Otherwise the slot has no owner in this node's table, so this node serves nothing.
+#[test]
+fn a_slot_that_arrives_gets_the_elected_owner() {
+    let mut net = Net::cluster(8, 3, 1);
+    let (old, slot) = (net.members[0].id, 7);
+    net.members[1].machine.import_slot(slot, old).unwrap();
+    net.carry_out(1);
+    net.kill(0);
+    net.run(5 * TIMEOUT_MS);
+    assert_eq!(net.members[3].promotions, 1);
+    net.restart(0);
+    net.run(TIMEOUT_MS + 3_000);
+    let machine = &net.members[1].machine;
+    let owner = machine.nodes().owner(slot).map(|node| node.id);
+    assert_eq!(owner, Some(net.members[3].id), "{}", net.view(1));
+    assert!(machine.is_ok() && machine.moving_slots().1.contains_key(&slot));
+    net.assert_converged();
+}

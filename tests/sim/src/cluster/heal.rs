@@ -8,7 +8,7 @@ use punctual_resp::Value;
 
 use super::client::LAST;
 use super::operator::text_of;
-use super::view::View;
+use super::view::{View, ranges};
 use super::{Cluster, Task};
 use crate::clients::PORT;
 use crate::kernel::{MILLI, Nanos, NodeId, SECOND};
@@ -43,9 +43,10 @@ impl Cluster {
         self.until_loaded();
         self.until_served();
         self.until_moved();
-        self.until_views_agree();
+        self.until_views_agree(false);
         self.repair();
-        self.until_views_agree();
+        self.until_views_agree(true);
+        self.until_routes_agree();
         self.last_operations();
         let digests = self.compare_data();
         self.check_places();
@@ -86,8 +87,11 @@ impl Cluster {
                     served.add(&line.slots);
                 }
                 let failing = view.as_ref().is_some_and(|view| !view.is_calm());
+                let moving = view.as_ref().map(|view| &view.moving);
+                let known: usize = view.iter().flat_map(View::all).map(SlotSet::len).sum();
                 shown.push(format!(
-                    "{node}: ok {ok}, failing {failing}, primary {:?}, epoch {}, {:?}",
+                    "{node}: ok {ok}, failing {failing}, {known} slots known, {moving:?} move, \
+                     primary {:?}, epoch {}, {:?}",
                     line.primary.as_ref().and_then(|name| self.node_named(name)),
                     line.epoch,
                     line.slots.ranges()
@@ -113,12 +117,17 @@ impl Cluster {
         }
     }
 
-    /// Waits until all nodes show the same cluster, in which nothing fails.
-    fn until_views_agree(&mut self) {
+    /// Waits until all nodes show the same cluster, in which nothing fails. A node keeps its view of
+    /// a slot that arrives until the operator names the owner, so that only counts `with_open`.
+    fn until_views_agree(&mut self, with_open: bool) {
         let until = world::now() + CONVERGED;
         loop {
             let views = (1..=self.plan.nodes).map(|node| self.view(node));
-            let views: Vec<View> = views.flatten().collect();
+            let mut views: Vec<View> = views.flatten().collect();
+            if !with_open {
+                let open: SlotSet = views.iter().flat_map(|view| view.moving.clone()).collect();
+                views.iter_mut().for_each(|view| view.leave_out(&open));
+            }
             let first = &views[0];
             let agree = views
                 .iter()
@@ -134,6 +143,23 @@ impl Cluster {
                     "the views do not agree: {other:?}, {:?}",
                     first.lines
                 ));
+            }
+            self.pause(200 * MILLI);
+        }
+    }
+
+    /// Waits until all nodes give clients the same owners and replicas.
+    fn until_routes_agree(&mut self) {
+        let until = world::now() + CONVERGED;
+        loop {
+            let replies = (1..=self.plan.nodes).map(|node| self.ask(node, &["CLUSTER", "SLOTS"]));
+            let replies: Vec<_> = replies.flatten().map(|reply| ranges(&reply)).collect();
+            let agree = replies.iter().all(|reply| *reply == replies[0]);
+            if agree && replies.len() == self.plan.nodes {
+                return;
+            }
+            if world::now() > until {
+                verdict::stop(&format!("CLUSTER SLOTS differs: {replies:?}"));
             }
             self.pause(200 * MILLI);
         }
@@ -169,17 +195,16 @@ impl Cluster {
                 .filter(|key| !own.contains(of_key(key.as_bytes())));
             for key in strays.cloned().collect::<Vec<_>>() {
                 let slot = of_key(key.as_bytes());
-                let owner = primaries.iter().find(|(_, slots)| slots.contains(slot));
-                let Some((owner, _)) = owner else {
+                let Some(owner) = self.watch.owner(slot) else {
                     verdict::stop(&format!("slot {slot} has no owner"));
                 };
-                self.bring_home(*node, *owner, &key, slot);
+                self.bring_home(*node, owner, &key, slot);
             }
         }
-        for (node, _) in &primaries {
-            let moving = self.view(*node).unwrap_or_default().moving;
+        for node in 1..=self.plan.nodes {
+            let moving = self.view(node).unwrap_or_default().moving;
             for slot in moving {
-                self.ask(*node, &["CLUSTER", "SETSLOT", &slot.to_string(), "STABLE"]);
+                self.ask(node, &["CLUSTER", "SETSLOT", &slot.to_string(), "STABLE"]);
             }
         }
     }
@@ -288,7 +313,7 @@ impl Cluster {
         }
         self.until_loaded();
         self.until_served();
-        self.until_views_agree();
+        self.until_views_agree(true);
         let after = self.primaries();
         if after != before {
             verdict::stop("after a start of all nodes, the slots have other owners");

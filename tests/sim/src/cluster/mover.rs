@@ -240,6 +240,7 @@ impl Move {
                 "ERR Unknown node",
                 "IOERR ",
                 "READONLY ",
+                "UNBLOCKED ",
                 "MOVED ",
                 "LOADING ",
                 "CLUSTERDOWN ",

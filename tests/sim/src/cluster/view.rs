@@ -1,8 +1,11 @@
-//! A node's view of the cluster, from its reply to CLUSTER NODES.
+//! A node's view of the cluster, from its replies to CLUSTER NODES and CLUSTER SLOTS.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_cluster::slot::SlotSet;
+use punctual_resp::Value;
+
+use super::operator::text_of;
 
 /// A line of CLUSTER NODES, without times and links.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,6 +67,18 @@ impl View {
         self.lines.get(&self.own)
     }
 
+    /// Returns the slots of each node.
+    pub fn all(&self) -> impl Iterator<Item = &SlotSet> {
+        self.lines.values().map(|line| &line.slots)
+    }
+
+    /// Forgets the owners of slots.
+    pub fn leave_out(&mut self, slots: &SlotSet) {
+        self.lines
+            .values_mut()
+            .for_each(|line| line.slots.subtract(slots));
+    }
+
     /// Returns whether no node seems to fail or is only half known.
     pub fn is_calm(&self) -> bool {
         let odd = ["fail", "fail?", "handshake", "noaddr"];
@@ -87,4 +102,30 @@ impl View {
         });
         differ.collect::<Vec<_>>().join("; ")
     }
+}
+
+/// Returns the ranges of a reply to CLUSTER SLOTS, each with the IDs of its nodes: the primary
+/// first, and the replicas in order.
+pub fn ranges(reply: &Value) -> Vec<(i64, i64, Vec<String>)> {
+    let id = |node: &Value| match node {
+        Value::Array(parts) => parts.get(2).map(text_of),
+        _ => None,
+    };
+    let range = |range: &Value| {
+        let Value::Array(parts) = range else {
+            return None;
+        };
+        let [Value::Int(first), Value::Int(last), nodes @ ..] = &parts[..] else {
+            return None;
+        };
+        let mut nodes: Vec<String> = nodes.iter().filter_map(id).collect();
+        nodes.get_mut(1..)?.sort_unstable();
+        Some((*first, *last, nodes))
+    };
+    let mut all: Vec<_> = match reply {
+        Value::Array(all) => all.iter().filter_map(range).collect(),
+        _ => Vec::new(),
+    };
+    all.sort_unstable();
+    all
 }

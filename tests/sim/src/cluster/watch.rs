@@ -205,6 +205,9 @@ impl Watch {
         }
         let own = text.lines().find(|line| line.contains("myself"));
         let words: Vec<&str> = own.unwrap_or_default().split(' ').collect();
+        if words[0].parse().ok() != shown.name {
+            verdict::stop(&format!("the file of node {node} has another ID: {own:?}"));
+        }
         let is_primary = words.get(3) == Some(&"-");
         let epoch: u64 = words.get(6).and_then(|word| word.parse().ok()).unwrap_or(0);
         if is_primary && shown.primary.is_none() && epoch < shown.config_epoch {
