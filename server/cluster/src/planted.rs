@@ -3,7 +3,7 @@
 //! Without `--cfg sim_bug` no bug is ever active: [`Bug::is_active`] is the constant false, and the
 //! compiler removes what depends on it. With the cfg, a number of the process selects one bug.
 
-/// A wrong change.
+/// A wrong change of the state machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
     /// A node votes for each candidate of an epoch.

@@ -53,6 +53,8 @@ struct Sent {
     /// Whether WAIT is the last command.
     waits: bool,
     rightful: bool,
+    /// Whether the node may see itself as the owner of the slot.
+    may_own: bool,
     replicas: BTreeSet<NodeId>,
 }
 
@@ -127,7 +129,7 @@ impl Client {
     }
 
     /// Draws the next operation.
-    fn draw(&mut self, draws: &mut Draws) -> Option<Op> {
+    fn draw(&mut self, rights: &Rights, draws: &mut Draws) -> Option<Op> {
         let (tag, writes) = match &mut self.last {
             Some(last) => last.pop_front()?,
             None if self.stops => return None,
@@ -141,8 +143,10 @@ impl Client {
         };
         let slot = self.tags[tag].slot;
         // Some commands go to a wrong node, which must not carry them out.
-        let node = self.routes.get(&slot).copied();
-        let node = node.filter(|_| self.last.is_some() || !draws.chance(50_000));
+        let mut node = self.routes.get(&slot).copied();
+        if self.last.is_none() && draws.chance(50_000) {
+            node = rights.target(slot).filter(|_| draws.chance(700_000));
+        }
         let now = world::now();
         Some(Op {
             tag,
@@ -163,7 +167,7 @@ impl Client {
     pub fn act(&mut self, rights: &Rights, draws: &mut Draws) -> Option<Nanos> {
         let now = world::now();
         if self.op.is_none() {
-            self.op = Some(self.draw(draws)?);
+            self.op = Some(self.draw(rights, draws)?);
         }
         let op = self.op.as_mut()?;
         if now >= op.until {
@@ -246,6 +250,7 @@ impl Client {
             count: lines.len(),
             waits,
             rightful: rights.may(tag.slot, op.node, op.asking),
+            may_own: rights.may_own(tag.slot, op.node),
             replicas,
         });
         link.flush();
@@ -322,6 +327,12 @@ impl Client {
         let main = op.replies.last().cloned().unwrap_or(Value::NullBulk);
         let rightful = sent.rightful && rights.may(tag.slot, op.node, op.asking);
         self.done += 1;
+        if !op.asking && !sent.may_own && !rights.may_own(tag.slot, op.node) {
+            let (slot, node) = (tag.slot, op.node);
+            verdict::stop(&format!(
+                "node {node} serves slot {slot}, which it does not own"
+            ));
+        }
         if op.form == Form::Read {
             tag.check(op.node, &main, rightful);
         } else if rightful {
@@ -404,5 +415,5 @@ fn error_in(reply: &Value) -> Option<String> {
     }
 }
 
-/// Longest time of the last operations.
+/// Maximum time of the last operations.
 pub const LAST: Nanos = 30 * SECOND;

@@ -86,11 +86,12 @@ impl Cluster {
                 if ok && line.primary.is_none() {
                     served.add(&line.slots);
                 }
-                let failing = view.as_ref().is_some_and(|view| !view.is_calm());
+                let failing = view.iter().flat_map(View::failing);
+                let failing: Vec<_> = failing.map(|name| self.node_named(name)).collect();
                 let moving = view.as_ref().map(|view| &view.moving);
                 let known: usize = view.iter().flat_map(View::all).map(SlotSet::len).sum();
                 shown.push(format!(
-                    "{node}: ok {ok}, failing {failing}, {known} slots known, {moving:?} move, \
+                    "{node}: ok {ok}, failing {failing:?}, {known} slots known, {moving:?} move, \
                      primary {:?}, epoch {}, {:?}",
                     line.primary.as_ref().and_then(|name| self.node_named(name)),
                     line.epoch,
@@ -117,8 +118,9 @@ impl Cluster {
         }
     }
 
-    /// Waits until all nodes show the same cluster, in which nothing fails. A node keeps its view of
-    /// a slot that arrives until the operator names the owner, so that only counts `with_open`.
+    /// Waits until all nodes show the same cluster, in which nothing fails. A node keeps its view
+    /// of a slot that arrives until the operator names the owner, so open slots count only
+    /// `with_open`.
     fn until_views_agree(&mut self, with_open: bool) {
         let until = world::now() + CONVERGED;
         loop {
@@ -188,12 +190,11 @@ impl Cluster {
     /// `redis-cli --cluster fix` does.
     fn repair(&mut self) {
         let primaries = self.primaries();
-        for (node, own) in &primaries {
+        for (node, _) in &primaries {
             let keys = self.keys(*node);
-            let strays = keys
-                .iter()
-                .filter(|key| !own.contains(of_key(key.as_bytes())));
-            for key in strays.cloned().collect::<Vec<_>>() {
+            let is_stray = |key: &&String| self.watch.owner(of_key(key.as_bytes())) != Some(*node);
+            let strays: Vec<String> = keys.iter().filter(is_stray).cloned().collect();
+            for key in strays {
                 let slot = of_key(key.as_bytes());
                 let Some(owner) = self.watch.owner(slot) else {
                     verdict::stop(&format!("slot {slot} has no owner"));
@@ -215,6 +216,12 @@ impl Cluster {
         let doubtful = doubtful
             .filter(|tag| tag.slot == slot)
             .all(|tag| tag.is_doubtful);
+        let marked = self.view(node).unwrap_or_default().moving.contains(&slot);
+        if !doubtful && marked {
+            // After a start with an old file: a node keeps keys of a slot of another node.
+            self.ask_all(node, &[&["ASKING"], &["DEL", key]]);
+            return;
+        }
         if !doubtful {
             verdict::stop(&format!(
                 "node {node} has the key {key}, whose slot {slot} belongs to node {owner}"

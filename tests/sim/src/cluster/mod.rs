@@ -1,8 +1,8 @@
 //! Clusters: nodes in cluster mode with their bus, clients that follow redirections, slots that
 //! move, failovers and elections.
 //!
-//! What must hold at every step is in [`watch`]: it reads the bus. What clients may see is in
-//! [`tag`]. [`heal`] has the end of a run.
+//! [`watch`] reads the bus, and has the rules that hold at every step. [`tag`] has the values that
+//! clients may see. [`heal`] has the end of a run.
 //!
 //! A write that its owner alone has acknowledged stays until a replica is elected. A write that
 //! all replicas have acknowledged (WAIT) stays over elections. While a slot moves, its state is not
@@ -86,15 +86,27 @@ struct Rights<'a> {
 impl Rights<'_> {
     /// Returns whether a node rightfully serves a slot, or a client that asks for it.
     fn may(&self, slot: u16, node: NodeId, asking: bool) -> bool {
-        let arrives = self.mover.now.as_ref();
-        let arrives = arrives.is_some_and(|moving| moving.slot == slot && moving.to == node);
-        self.watch.owner(slot) == Some(node) || asking && arrives
+        let arrives = asking && self.target(slot) == Some(node);
+        self.watch.owner(slot) == Some(node) || arrives
+    }
+
+    /// Returns whether a node may see itself as the owner of a slot. Others may know better.
+    fn may_own(&self, slot: u16, node: NodeId) -> bool {
+        let named = self.mover.named.get(&slot) == Some(&node);
+        named || self.mover.names(slot, node) || self.watch.announces(node, slot)
+    }
+
+    /// Returns the node at which a slot arrives.
+    fn target(&self, slot: u16) -> Option<NodeId> {
+        let moving = self.mover.now.as_ref();
+        moving
+            .filter(|moving| moving.slot == slot)
+            .map(|moving| moving.to)
     }
 
     /// Returns whether a slot moves.
     fn moves(&self, slot: u16) -> bool {
-        let moving = self.mover.now.as_ref();
-        moving.is_some_and(|moving| moving.slot == slot)
+        self.target(slot).is_some()
     }
 }
 

@@ -1,6 +1,6 @@
-//! The operator that moves slots, in the order that Redis's tools use: SETSLOT IMPORTING at the new
-//! owner, SETSLOT MIGRATING at the old one, MIGRATE until the slot is empty, SETSLOT NODE at the new
-//! owner and then at the old one.
+//! The operator that moves slots, in the order that Redis's tools use: SETSLOT IMPORTING at the
+//! new owner, SETSLOT MIGRATING at the old one, MIGRATE until the slot is empty, SETSLOT NODE at
+//! the new owner and then at the old one.
 
 use std::collections::BTreeMap;
 
@@ -40,6 +40,8 @@ pub struct Move {
     replaces: bool,
     until: Nanos,
     has_ended: bool,
+    /// Time between two steps.
+    pause: Nanos,
     /// A failure has met the move.
     pub is_doubtful: bool,
 }
@@ -58,7 +60,7 @@ pub struct Mover {
     pub done: u64,
 }
 
-/// What has become of the move.
+/// Progress of the move.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Progress {
     /// Call [`Mover::act`] at this time.
@@ -90,10 +92,19 @@ impl Mover {
             replaces: false,
             until: world::now() + MOVE,
             has_ended: false,
+            pause: draws.one_of(&[0, 10 * MILLI, 200 * MILLI]),
             is_doubtful: false,
         });
         self.hang_up();
         true
+    }
+
+    /// Returns whether a node is being told that it owns a slot.
+    pub fn names(&self, slot: u16, node: NodeId) -> bool {
+        let moving = self.now.as_ref().filter(|moving| moving.slot == slot);
+        moving.is_some_and(|moving| {
+            moving.to == node && matches!(moving.step, Step::AssignAtNew | Step::AssignAtOld)
+        })
     }
 
     pub fn owns(&self, end: EndId) -> bool {
@@ -157,7 +168,7 @@ impl Mover {
         Progress::At(self.until)
     }
 
-    /// Handles a change of the connection. Returns what has become of the move.
+    /// Handles a change of the connection. Returns the progress of the move.
     pub fn changed(&mut self) -> Progress {
         let now = world::now();
         let Some(link) = &mut self.link else {
@@ -165,6 +176,7 @@ impl Mover {
         };
         let arrived = link.read();
         let soon = Progress::At(now + 20 * MILLI);
+        let pause = self.now.as_ref().map_or(0, |moving| moving.pause);
         if let Some(reply) = arrived.replies.first() {
             self.waits = false;
             if let Some(moving) = &mut self.now {
@@ -184,7 +196,7 @@ impl Mover {
             }
             return match reply {
                 Value::Error(_) => soon,
-                _ => Progress::At(now),
+                _ => Progress::At(now + pause),
             };
         }
         if arrived.lost {

@@ -84,7 +84,7 @@ impl Cluster {
         }
     }
 
-    /// Returns what a node shows of the cluster.
+    /// Returns a node's view of the cluster.
     pub fn view(&mut self, node: NodeId) -> Option<View> {
         match self.ask(node, &["CLUSTER", "NODES"])? {
             Value::Bulk(text) => View::read(&String::from_utf8_lossy(&text)),

@@ -81,10 +81,16 @@ impl View {
 
     /// Returns whether no node seems to fail or is only half known.
     pub fn is_calm(&self) -> bool {
+        self.failing().next().is_none()
+    }
+
+    /// Returns the IDs of nodes that seem to fail or are only half known.
+    pub fn failing(&self) -> impl Iterator<Item = &String> {
         let odd = ["fail", "fail?", "handshake", "noaddr"];
-        self.lines
-            .values()
-            .all(|line| !odd.iter().any(|flag| line.flags.contains(*flag)))
+        let lines = self.lines.iter();
+        lines
+            .filter(move |(_, line)| odd.iter().any(|flag| line.flags.contains(*flag)))
+            .map(|(name, _)| name)
     }
 
     /// Returns a line about each node that another view shows differently.

@@ -175,6 +175,12 @@ impl Watch {
         self.owners[usize::from(slot)].map(|owner| owner.0)
     }
 
+    /// Returns whether a node has announced last that it owns a slot.
+    pub fn announces(&self, node: NodeId, slot: u16) -> bool {
+        let shown = &self.nodes[node];
+        shown.primary.is_none() && shown.slots.contains(slot)
+    }
+
     /// Returns the nodes that own slots.
     pub fn owners(&self) -> BTreeSet<NodeId> {
         self.owners.iter().flatten().map(|owner| owner.0).collect()

@@ -118,7 +118,7 @@ impl Kernel {
     }
 
     /// Returns whether bytes of a closed connection may still reach an address, so that commands of
-    /// the node may still run there.
+    /// the node may still run at the address.
     pub fn has_remains(&self, from: NodeId, to: Address) -> bool {
         self.network.connections.iter().any(|connection| {
             let [client, server] = &connection.ends;
