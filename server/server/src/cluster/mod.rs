@@ -13,6 +13,7 @@
 
 mod file;
 pub(crate) mod routes;
+pub(crate) mod usage;
 
 use std::collections::VecDeque;
 use std::io;
@@ -31,6 +32,7 @@ use crate::world::disk::Disk;
 use file::NodesFile;
 pub use file::NodesFileError;
 use routes::{Routes, StableSlots};
+use usage::Usage;
 
 /// State of cluster mode.
 pub(crate) struct Cluster {
@@ -43,6 +45,8 @@ pub(crate) struct Cluster {
     pub(crate) bus_port: AtomicU32,
     /// Slots whose commands run here without further checks.
     pub(crate) stable: StableSlots,
+    /// What the commands of each slot have used.
+    pub(crate) usage: Usage,
 }
 
 struct Node {
@@ -82,6 +86,7 @@ impl Cluster {
             routes: RwLock::default(),
             bus_port: AtomicU32::new(0),
             stable: StableSlots::default(),
+            usage: Usage::default(),
         })
     }
 
@@ -146,10 +151,17 @@ impl Cluster {
         machine.set_address(own_address(&settings.cluster, ports, settings.tls.cluster));
     }
 
+    /// Applies `cluster-slot-stats-enabled`.
+    pub(crate) fn usage_follows(&self, settings: &Settings) {
+        self.usage.enable(settings.cluster.slot_stats);
+    }
+
     fn publish(&self, machine: &Machine) {
         let routes = Arc::new(Routes::of(machine));
         self.stable.set(&routes);
-        *self.routes.write() = routes;
+        let old = std::mem::replace(&mut *self.routes.write(), Arc::clone(&routes));
+        self.usage
+            .reset(|slot| old.serves_channels(slot) != routes.serves_channels(slot));
     }
 }
 

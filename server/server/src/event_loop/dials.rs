@@ -89,6 +89,15 @@ impl Peer {
             Self::Bus(link) => link,
         }
     }
+
+    /// Returns the time between two checks of the time limit. A check of a link to a primary may
+    /// have to send something. A large cluster has many connections of the bus.
+    fn check_interval(&self, timeout: Duration) -> Duration {
+        match self {
+            Self::Primary(_) | Self::Target(_) => timeout.min(INTERVAL),
+            Self::Bus(_) => timeout,
+        }
+    }
 }
 
 impl Dials {
@@ -230,7 +239,7 @@ impl EventLoop {
         let number = self.dials.next;
         self.dials.next += 1;
         let now = self.shared.world.stopwatch();
-        let first = ms(now + timeout.min(INTERVAL));
+        let first = ms(now + peer.check_interval(timeout));
         let timer = self.dials.timers.insert(first, Timer::Dial(number));
         let outgoing = Outgoing {
             peer,
@@ -285,6 +294,22 @@ impl EventLoop {
     pub(crate) fn read_snapshot(&mut self) {
         if let Some((number, _)) = self.dials.link() {
             self.step(number);
+        }
+    }
+
+    /// Sends the output of a conversation.
+    pub(super) fn push(&mut self, number: usize) {
+        let now_ms = self.shared.clock.now().read_ms();
+        if let Some(outgoing) = self.dials.all.get_mut(&number)
+            && let Some(dial) = &mut outgoing.dial
+        {
+            let pushed = dial.push(outgoing.peer.conversation(), now_ms);
+            if dial.has_moved() {
+                outgoing.moved = self.shared.world.stopwatch();
+            }
+            if let Err(trouble) = pushed {
+                self.broken(number, trouble);
+            }
         }
     }
 
@@ -356,7 +381,7 @@ impl EventLoop {
             outgoing.moved = now;
         }
         let limit = outgoing.moved + outgoing.timeout;
-        let next = ms(limit.min(now + INTERVAL));
+        let next = ms(limit.min(now + outgoing.peer.check_interval(outgoing.timeout)));
         outgoing.timer = self.dials.timers.insert(next, Timer::Dial(number));
         if outgoing.ended {
             return;

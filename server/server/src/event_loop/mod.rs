@@ -364,6 +364,9 @@ impl EventLoop {
     /// Runs the work of Redis's cron: save points, the periodic work for replicas (`upkeep`), and
     /// shutdowns that wait.
     fn run_cron(&self, turn: &mut Turn) {
+        if self.number == 0 {
+            persist::backup::advance(&self.shared, turn);
+        }
         persist::save_if_due(&self.shared, &self.settings, turn);
         if self.number == 0 {
             upkeep::run_if_due(&self.shared, turn);

@@ -103,6 +103,7 @@ impl Shared {
             bus: port(&cluster.bus_port),
         };
         let settings = self.settings();
+        cluster.usage_follows(&settings);
         self.in_cluster(cluster, |machine, _| {
             Cluster::configure(machine, &settings, ports);
         });

@@ -76,6 +76,18 @@ pub(crate) trait Files: Send + Sync {
     /// Renames a file atomically. An existing file `to` is replaced.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
+    /// Gives a file a second name, which must not exist.
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Returns true if the folder is empty or does not exist.
+    fn is_empty_folder(&self, path: &Path) -> io::Result<bool> {
+        match fs::read_dir(path) {
+            Ok(mut entries) => Ok(entries.next().is_none()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
@@ -154,6 +166,10 @@ impl Files for System {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         fs::rename(from, to)
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::hard_link(from, to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {

@@ -1,9 +1,13 @@
 //! Cluster mode: our nodes beside nodes of other projects, and redis-cli's cluster manager.
 
+mod balance;
+mod managed;
 mod manager;
 mod pairs;
 mod ports;
+mod repairs;
 mod session;
+mod usage;
 
 use std::time::Instant;
 
