@@ -18,6 +18,8 @@ use crate::{verdict, world};
 const LOADING: Nanos = 60 * SECOND;
 /// Time after which all slots are served, besides the node timeout.
 const SERVED: Nanos = 3 * SECOND;
+/// Time after which a manual failover has been carried out or given up.
+const FAILOVER: Nanos = 6 * SECOND;
 /// Time in which views become equal and replicas get their data.
 const CONVERGED: Nanos = 60 * SECOND;
 
@@ -42,6 +44,7 @@ impl Cluster {
         }
         self.until_loaded();
         self.until_served();
+        self.pause(FAILOVER);
         self.until_moved();
         self.until_views_agree(false);
         self.repair();
