@@ -58,8 +58,8 @@ impl Machine {
             return;
         };
         let mut news = claimed.without(&node.slots);
-        // An arriving slot keeps its owner until the operator names the new one, or until a failover
-        // leaves it without an owner.
+        // An arriving slot keeps its owner until the operator names the new one, or until a
+        // failover leaves it without an owner.
         let arriving = self.importing.keys();
         let owned = arriving.filter(|slot| self.nodes.owner(**slot).is_some());
         owned.for_each(|slot| news.remove(*slot));
