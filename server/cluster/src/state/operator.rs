@@ -174,6 +174,9 @@ impl Machine {
         }
         if owner == self.own_id() && self.importing.remove(&slot).is_some() {
             self.bump_epoch(now_ms);
+            // The old owner forgets the slot after the reply, so the claim must survive a power
+            // cut.
+            self.save_now();
             self.announce();
         }
         self.finish();

@@ -112,6 +112,9 @@ impl EventLoop {
                     let until_ms = now.read_ms() + time_ms;
                     let pauses = &shared.clients.pauses;
                     pauses.begin(Purpose::Failover, now, until_ms, true);
+                    // Writes that were admitted before still change the offset.
+                    let node = Arc::clone(&shared);
+                    shared.when_settled(move || node.note_cluster_pause());
                 }
                 Output::Resume => {
                     shared.clients.pauses.end(Purpose::Failover);

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use punctual_resp::{OwnedArgs, Protocol, Reply};
 use punctual_store::keyspace::waiters::Waiter;
 use punctual_store::keyspace::watch::{WatchFlag, WatchedKey};
+use punctual_store::planted::Bug;
 use punctual_store::{Command, Error, Turn, command};
 
 use crate::migrate::target::{Failure, Parcel, Target, Transfer};
@@ -170,7 +171,7 @@ impl Migration {
         let parcels = std::mem::take(&mut self.transfer.parcels);
         let (mut moved, mut again) = (Vec::new(), Vec::new());
         for (parcel, changed) in parcels.into_iter().zip(changed) {
-            if parcel.accepted && !changed {
+            if (parcel.accepted || Bug::DeletedUnaccepted.is_active()) && !changed {
                 moved.push(parcel);
             } else if parcel.accepted {
                 again.push(parcel.key);

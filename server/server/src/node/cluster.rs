@@ -88,6 +88,13 @@ impl Shared {
         });
     }
 
+    /// Notes that no write runs any more, since clients are paused for a manual failover.
+    pub(crate) fn note_cluster_pause(&self) {
+        if let Some(cluster) = &self.cluster {
+            self.in_cluster(cluster, |machine, now_ms| machine.paused(now_ms));
+        }
+    }
+
     /// Passes changed directives and ports to the state machine.
     pub(crate) fn configure_cluster(&self) {
         let Some(cluster) = &self.cluster else {
