@@ -12,6 +12,7 @@
 //!   nor a step of the system clock affects failure detection.
 
 mod file;
+pub(crate) mod queues;
 pub(crate) mod routes;
 
 use std::collections::VecDeque;
@@ -30,6 +31,7 @@ use crate::world::World;
 use crate::world::disk::Disk;
 use file::NodesFile;
 pub use file::NodesFileError;
+use queues::SendQueues;
 use routes::{Routes, StableSlots};
 
 /// State of cluster mode.
@@ -43,6 +45,8 @@ pub(crate) struct Cluster {
     pub(crate) bus_port: AtomicU32,
     /// Slots whose commands run here without further checks.
     pub(crate) stable: StableSlots,
+    /// Unsent bytes of the bus.
+    pub(crate) queues: SendQueues,
 }
 
 struct Node {
@@ -50,6 +54,12 @@ struct Node {
     file: NodesFile,
     /// Orders for loop 0.
     orders: VecDeque<Output>,
+}
+
+impl Node {
+    fn save(&mut self, sync: bool) -> io::Result<()> {
+        self.file.save(&self.machine.config(), sync)
+    }
 }
 
 impl Cluster {
@@ -82,6 +92,7 @@ impl Cluster {
             routes: RwLock::default(),
             bus_port: AtomicU32::new(0),
             stable: StableSlots::default(),
+            queues: SendQueues::default(),
         })
     }
 
@@ -96,8 +107,8 @@ impl Cluster {
     }
 
     /// Calls the machine, saves its table once, and publishes the routes once. Also returns whether
-    /// the routes have changed. If the table cannot be saved, nothing of this call is ordered, and
-    /// the server must stop.
+    /// clients must follow the new routes. If the table cannot be saved, nothing of this call is
+    /// ordered, and the server must stop.
     pub(crate) fn run<R>(
         &self,
         work: impl FnOnce(&mut Machine, u64) -> R,
@@ -114,15 +125,13 @@ impl Cluster {
             }
         }
         if let Some(sync) = save
-            && let Err(error) = node.file.save(&node.machine.config(), sync)
+            && let Err(error) = node.save(sync)
         {
             return (result, Err(error));
         }
-        if published {
-            self.publish(&node.machine);
-        }
+        let follows = published && self.publish(&node.machine);
         node.orders.extend(orders);
-        (result, Ok(published))
+        (result, Ok(follows))
     }
 
     /// Reads the machine.
@@ -146,10 +155,12 @@ impl Cluster {
         machine.set_address(own_address(&settings.cluster, ports, settings.tls.cluster));
     }
 
-    fn publish(&self, machine: &Machine) {
+    /// Returns whether clients may have to leave.
+    fn publish(&self, machine: &Machine) -> bool {
         let routes = Arc::new(Routes::of(machine));
         self.stable.set(&routes);
-        *self.routes.write() = routes;
+        let old = std::mem::replace(&mut *self.routes.write(), Arc::clone(&routes));
+        routes.moves_clients_of(&old)
     }
 }
 

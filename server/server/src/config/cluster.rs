@@ -96,6 +96,8 @@ pub struct ClusterSettings {
     /// `cluster-bus-port-protected-mode`: without TLS the bus accepts connections from this machine
     /// only.
     pub protected_bus: bool,
+    /// `cluster-link-sendbuf-limit` in bytes; 0 without one.
+    pub link_buffer_max: u64,
     /// `cluster-preferred-endpoint-type`.
     pub endpoint: Endpoint,
 }
@@ -122,6 +124,7 @@ impl ClusterSettings {
             announce_tls_port: values.number("cluster-announce-tls-port"),
             announce_bus_port: values.number("cluster-announce-bus-port"),
             protected_bus: values.yes("cluster-bus-port-protected-mode"),
+            link_buffer_max: values.number("cluster-link-sendbuf-limit"),
             endpoint: match values.word("cluster-preferred-endpoint-type") {
                 "hostname" => Endpoint::Hostname,
                 "unknown-endpoint" => Endpoint::Unknown,

@@ -9,6 +9,7 @@ use mio::{Events, Poll, Token};
 use punctual_resp::encode_command;
 use punctual_store::Error;
 
+use crate::migrate::kept::{Endpoint, Kept};
 use crate::net::dial::{Conversation, Dial, DialError, Step, take_lines};
 use crate::tls::Tls;
 use crate::world::clock::ServerClock;
@@ -34,6 +35,18 @@ pub(crate) struct Target {
     pub(crate) in_cluster: bool,
     /// Encrypts the connection, if set.
     pub(crate) tls: Option<Arc<Tls>>,
+}
+
+impl Target {
+    /// Returns the key under which a connection to this target is kept.
+    pub(crate) fn endpoint(&self) -> Endpoint {
+        Endpoint {
+            host: self.host.clone(),
+            port: self.port,
+            auth: self.auth.clone(),
+            encrypted: self.tls.is_some(),
+        }
+    }
 }
 
 /// A key to send, with its value.
@@ -84,7 +97,9 @@ pub(crate) struct Transfer {
     /// First error reply of the target, or the error of the connection. After an error of the
     /// connection no further parcel is accepted.
     pub(crate) failure: Option<Failure>,
-    /// AUTH and SELECT have been sent.
+    /// Database that is selected on a connection that an earlier migration has used.
+    reused: Option<i64>,
+    /// AUTH and SELECT have been sent, if they are needed.
     setup_sent: bool,
     /// Number of replies to AUTH and SELECT that are still expected.
     setup_replies: usize,
@@ -92,6 +107,8 @@ pub(crate) struct Transfer {
     sent: usize,
     /// Number of parcels whose reply has arrived.
     replied: usize,
+    /// The reply to ASKING before the DEL of the next parcel has arrived.
+    asked: bool,
 }
 
 impl Transfer {
@@ -100,18 +117,45 @@ impl Transfer {
             target,
             parcels: Vec::new(),
             failure: None,
+            reused: None,
             setup_sent: false,
             setup_replies: 0,
             sent: 0,
             replied: 0,
+            asked: false,
         }
     }
 
     /// Resets the state for a new connection.
     pub(crate) fn begin(&mut self) {
         self.failure = None;
-        self.setup_sent = false;
+        (self.reused, self.setup_sent, self.asked) = (None, false, false);
         (self.setup_replies, self.sent, self.replied) = (0, 0, 0);
+    }
+
+    /// Begins on a kept connection, on which this database is selected.
+    pub(crate) fn begin_on_kept(&mut self, db: i64) {
+        self.begin();
+        self.reused = Some(db);
+        self.setup_sent = db == self.target.db;
+    }
+
+    /// Returns whether a kept connection has ended before the target answered, so that a new
+    /// connection may succeed. The target has probably closed it while it was unused.
+    pub(crate) fn may_redial(&self, error: &DialError) -> bool {
+        let (DialError::Connecting(error) | DialError::Writing(error) | DialError::Reading(error)) =
+            error;
+        self.reused.is_some() && self.replied == 0 && error.kind() != io::ErrorKind::TimedOut
+    }
+
+    /// Returns the connection for a later migration, if the target has answered everything.
+    pub(crate) fn kept(&self) -> Option<Kept> {
+        let answered = self.setup_replies == 0 && self.replied == self.parcels.len();
+        let lost = matches!(self.failure, Some(Failure::Reading));
+        (answered && !lost).then(|| Kept {
+            endpoint: self.target.endpoint(),
+            db: self.target.db,
+        })
     }
 
     /// Ends the transfer with an error of the connection.
@@ -170,7 +214,7 @@ impl Conversation for Transfer {
         if !self.setup_sent {
             self.setup_sent = true;
             self.setup_replies = 1;
-            if !self.target.auth.is_empty() {
+            if !self.target.auth.is_empty() && self.reused.is_none() {
                 let words = [&[b"AUTH".to_vec()][..], &self.target.auth].concat();
                 encode_command(output, &words);
                 self.setup_replies += 1;
@@ -186,6 +230,9 @@ impl Conversation for Transfer {
         {
             self.sent += 1;
             let Some(payload) = &parcel.payload else {
+                if self.target.in_cluster {
+                    encode_command(output, &[b"ASKING"]);
+                }
                 encode_command(output, &[b"DEL", &*parcel.key]);
                 continue;
             };
@@ -209,11 +256,17 @@ impl Conversation for Transfer {
             let refusal = reply
                 .strip_prefix(b"-")
                 .map(|text| Failure::Reply(text.to_vec()));
+            let parcel = self.parcels.get(self.replied);
+            let asks = self.target.in_cluster && parcel.is_some_and(|p| p.payload.is_none());
             if self.setup_replies > 0 {
                 self.setup_replies -= 1;
+            } else if asks && !std::mem::replace(&mut self.asked, true) {
+                // A target without cluster mode refuses ASKING, and the DEL succeeds.
+                return true;
             } else if let Some(parcel) = self.parcels.get_mut(self.replied) {
                 parcel.accepted = refusal.is_none();
                 self.replied += 1;
+                self.asked = false;
             }
             self.failure = self.failure.take().or(refusal);
             true

@@ -12,6 +12,8 @@ pub(crate) struct BusLink {
     /// Bytes to send.
     pub(crate) output: Vec<u8>,
     input: Vec<u8>,
+    /// Unsent bytes after the last step of the connection.
+    unsent: usize,
 }
 
 /// Events of a connection of the bus, for the state machine.
@@ -28,7 +30,21 @@ impl BusLink {
             is_known,
             output: Vec::new(),
             input: Vec::new(),
+            unsent: 0,
         }
+    }
+
+    /// Sets the number of unsent bytes of the connection, `output` included. Returns the number if
+    /// it has changed.
+    pub(crate) fn set_unsent(&mut self, of_dial: usize) -> Option<usize> {
+        let unsent = of_dial + self.output.len();
+        let changed = std::mem::replace(&mut self.unsent, unsent) != unsent;
+        changed.then_some(unsent)
+    }
+
+    /// Returns the number of unsent bytes.
+    pub(crate) fn unsent(&self) -> usize {
+        self.unsent
     }
 
     /// Takes the events since the last call.

@@ -32,8 +32,8 @@ impl Shared {
             work(machine, now_ms)
         });
         match saved {
-            Ok(published) => {
-                if published {
+            Ok(follows) => {
+                if follows {
                     self.order_all(|| Order::RoutesChanged);
                 }
                 // Loop 0 also reads the machine's next deadline.

@@ -5,8 +5,8 @@
 //! build the files that a power cut would leave. A power cut preserves:
 //!
 //! - the bytes and the length of a file as of the last successful `sync` of that file;
-//! - names (`create`, `rename`, `remove`, `create_folder`) as of the last `sync_folder` of their
-//!   folder.
+//! - names (`create`, `link`, `rename`, `remove`, `create_folder`) as of the last `sync_folder` of
+//!   their folder.
 //!
 //! Any subset of the later operations survives, and a write may survive in part. So a file is
 //! synced before it gets the name under which a starting server looks for it. The folder of a new
@@ -75,6 +75,11 @@ pub(crate) trait Files: Send + Sync {
 
     /// Renames a file atomically. An existing file `to` is replaced.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Gives a file a second name, which no file has yet.
+    fn link(&self, path: &Path, second: &Path) -> io::Result<()> {
+        fs::hard_link(path, second)
+    }
 
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
