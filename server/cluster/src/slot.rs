@@ -45,13 +45,20 @@ pub fn hash_tag(key: &[u8]) -> &[u8] {
 #[inline]
 fn has_brace(key: &[u8]) -> bool {
     const ONES: u64 = 0x0101_0101_0101_0101;
-    let (eights, rest) = key.as_chunks::<8>();
-    let mut found = 0;
-    for eight in eights {
+    let Some(last) = key.last_chunk::<8>() else {
+        return key.contains(&b'{');
+    };
+    let braces = |eight: &[u8; 8]| {
         let zero = u64::from_ne_bytes(*eight) ^ (ONES * b'{' as u64);
-        found |= zero.wrapping_sub(ONES) & !zero & (ONES << 7);
-    }
-    found != 0 || rest.contains(&b'{')
+        zero.wrapping_sub(ONES) & !zero & (ONES << 7)
+    };
+    // The last eight bytes may overlap the ones before.
+    let (eights, _) = key.as_chunks::<8>();
+    let found = braces(last);
+    eights
+        .iter()
+        .fold(found, |found, eight| found | braces(eight))
+        != 0
 }
 
 /// Returns the shortest word of a-z and 0-9 that has this slot, the first one in the order of these

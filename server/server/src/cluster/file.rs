@@ -2,9 +2,10 @@
 //!
 //! Each save writes a new file and renames it, before the reply or the packet that reveals it, so a
 //! killed server has lost nothing. As in Redis, only saves of the own epochs and votes are synced:
-//! a vote that a power cut undoes could be given twice. Any other save may be undone.
+//! a vote that a power cut undoes could be given twice. Any other save may be undone, and does not
+//! wait for the disk.
 //!
-//! A power cut may leave a file that was renamed and not synced empty or incomplete. So a synced
+//! A power cut may leave a file that was not synced empty or incomplete. So a synced
 //! save also links the file to a second name, `nodes.conf.synced`, before the names are synced. A
 //! start uses this copy if `nodes.conf` is incomplete. Without a copy every save is synced: after a
 //! start, and where the file system has no links.
@@ -87,6 +88,14 @@ impl NodesFile {
                 Err(source) => return Err(NodesFileError::Format { path, source }),
             },
         };
+        // Of a server that was killed. It may be the copy by another name.
+        let temporary = with_ending(&path, TEMPORARY);
+        if disk.exists(&temporary)
+            && let Err(source) = disk.remove(&temporary)
+        {
+            let path = temporary;
+            return Err(NodesFileError::File { path, source });
+        }
         let file = Self {
             disk: disk.clone(),
             path,
@@ -99,19 +108,21 @@ impl NodesFile {
     /// Replaces the file. With `sync` the new contents survive a power cut.
     pub(super) fn save(&mut self, config: &Config, sync: bool) -> io::Result<()> {
         let sync = sync || !self.has_copy;
-        let temporary = with_ending(&self.path, ".tmp");
+        let temporary = with_ending(&self.path, TEMPORARY);
         let mut output = self.disk.create(&temporary)?;
         output.write_all(config.text(Style::Named).as_bytes())?;
         if sync {
             output.sync()?;
             self.has_copy = self.copy(&temporary).is_ok();
-        }
-        self.disk.rename(&temporary, &self.path)?;
-        if sync {
+            self.disk.rename(&temporary, &self.path)?;
             let folder = self.path.parent().unwrap_or(Path::new("."));
-            self.disk.sync_folder(folder)?;
+            return self.disk.sync_folder(folder);
         }
-        Ok(())
+        drop(output);
+        match self.disk.exchange(&temporary, &self.path) {
+            Ok(()) => self.disk.remove(&temporary),
+            Err(_) => self.disk.rename(&temporary, &self.path),
+        }
     }
 
     /// Replaces the copy by a second name of a synced file.
@@ -128,6 +139,8 @@ impl NodesFile {
 
 /// Ending of the copy's name.
 const COPY: &str = ".synced";
+/// Ending of the name of a file that is being written.
+const TEMPORARY: &str = ".tmp";
 
 /// Returns whether a power cut has left only a part of the text. Lost bytes are missing or 0, and
 /// the last line of a whole text begins with `vars`.

@@ -124,7 +124,7 @@ impl ClusterSettings {
             announce_tls_port: values.number("cluster-announce-tls-port"),
             announce_bus_port: values.number("cluster-announce-bus-port"),
             protected_bus: values.yes("cluster-bus-port-protected-mode"),
-            link_buffer_max: values.number("cluster-link-sendbuf-limit"),
+            link_buffer_max: values.bytes("cluster-link-sendbuf-limit"),
             endpoint: match values.word("cluster-preferred-endpoint-type") {
                 "hostname" => Endpoint::Hostname,
                 "unknown-endpoint" => Endpoint::Unknown,

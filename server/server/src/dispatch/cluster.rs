@@ -112,9 +112,8 @@ impl Dispatcher<'_, '_> {
         entry: &Entry,
         args: Args,
     ) -> Option<Error> {
-        if !entry.row.flags.has(Flags::NO_CLUSTER)
-            && let Some(at) = entry.row.keys.only()
-            && let Some(key) = args.get(at)
+        if entry.slot_key > 0
+            && let Some(key) = args.get(entry.slot_key)
         {
             // A client's arguments stay where they are until the end of the pipeline.
             let slot = match source {

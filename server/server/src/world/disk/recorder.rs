@@ -53,7 +53,7 @@ enum Op {
         to: PathBuf,
         file: FileId,
     },
-    /// Gives a file a second name.
+    /// Gives a file a second name, or a name that another file has had.
     Link {
         path: PathBuf,
         file: FileId,
@@ -379,6 +379,20 @@ impl Files for Recorder {
         log.names.insert(to.to_owned(), file);
         let (from, to) = (from.to_owned(), to.to_owned());
         log.ops.push(Op::Rename { from, to, file });
+        Ok(())
+    }
+
+    fn exchange(&self, one: &Path, other: &Path) -> io::Result<()> {
+        let mut log = self.log.lock();
+        System.exchange(one, other)?;
+        for (from, to) in [(one, other), (other, one)] {
+            let file = *log.names.get(from).expect("created through the disk");
+            let path = to.to_owned();
+            log.ops.push(Op::Link { path, file });
+        }
+        let (first, second) = (log.names[one], log.names[other]);
+        log.names.insert(one.to_owned(), second);
+        log.names.insert(other.to_owned(), first);
         Ok(())
     }
 
