@@ -99,6 +99,7 @@ fn no_write_reaches_a_slot_that_has_left() {
 
 /// A client of two nodes, which follows redirections.
 struct Client {
+    ports: [u16; 2],
     nodes: [Wire; 2],
     at: usize,
 }
@@ -118,7 +119,8 @@ impl Client {
             };
             let (_, port) = text.rsplit_once(':').expect("a redirection");
             let port: u16 = port.parse().expect("a redirection");
-            node = usize::from(self.nodes[1].port() == port);
+            let known = self.ports.iter().position(|known| *known == port);
+            node = known.expect("one of the two nodes");
             asks = text.starts_with("ASK ");
             if !asks {
                 self.at = node;
@@ -134,6 +136,7 @@ fn no_increment_is_lost_while_its_slot_moves() {
     let key = |number: usize| format!("{{{tag}}}:{number}");
     let write = |number: usize, ended: &AtomicBool| {
         let mut client = Client {
+            ports,
             nodes: ports.map(Wire::to),
             at: 0,
         };
@@ -239,14 +242,15 @@ fn a_link_with_too_many_unsent_bytes_is_closed() {
             .max()
             .unwrap_or(0)
     };
-    let message = format!("PUBLISH channel {}", "m".repeat(500_000));
+    let message = "m".repeat(500_000);
+    let publish = |a: &mut Node| a.wire.succeed(&["PUBLISH", "channel", &message]);
     b.process.freeze();
     while unsent(&mut a) < 2_000_000 {
-        a.wire.run(&message);
+        publish(&mut a);
     }
     a.wait_for("total_cluster_links_buffer_limit_exceeded:0\r\n");
     a.wire.run("CONFIG SET cluster-link-sendbuf-limit 1mb");
-    a.wire.run(&message);
+    publish(&mut a);
     a.wait_for("total_cluster_links_buffer_limit_exceeded:1\r\n");
     assert!(unsent(&mut a) < 1_000_000);
     b.process.signal(Signal::CONT);
