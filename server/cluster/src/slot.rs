@@ -46,13 +46,20 @@ pub fn hash_tag(key: &[u8]) -> &[u8] {
 #[inline]
 fn has_brace(key: &[u8]) -> bool {
     const ONES: u64 = 0x0101_0101_0101_0101;
-    let (eights, rest) = key.as_chunks::<8>();
-    let mut found = 0;
-    for eight in eights {
+    let Some(last) = key.last_chunk::<8>() else {
+        return key.contains(&b'{');
+    };
+    let braces = |eight: &[u8; 8]| {
         let zero = u64::from_ne_bytes(*eight) ^ (ONES * b'{' as u64);
-        found |= zero.wrapping_sub(ONES) & !zero & (ONES << 7);
-    }
-    found != 0 || rest.contains(&b'{')
+        zero.wrapping_sub(ONES) & !zero & (ONES << 7)
+    };
+    // The last eight bytes may overlap the ones before.
+    let (eights, _) = key.as_chunks::<8>();
+    let found = braces(last);
+    eights
+        .iter()
+        .fold(found, |found, eight| found | braces(eight))
+        != 0
 }
 
 /// Bytes of the longest tag.
@@ -221,12 +228,18 @@ impl SlotSet {
         self.len == 0
     }
 
-    /// Returns the slots in ascending order.
-    pub fn iter(&self) -> impl Iterator<Item = u16> {
-        (0..SLOTS).filter(|slot| self.contains(*slot))
+    /// Returns the set as words: bit `slot % 64` of word `slot / 64` stands for `slot`. O(1).
+    pub fn words(&self) -> &[u64; SET_BYTES / 8] {
+        &self.words
     }
 
-    /// Returns the first and the last slot of each run of neighbours, in ascending order.
+    /// Returns the slots in ascending order. O(slots of the set).
+    pub fn iter(&self) -> impl Iterator<Item = u16> {
+        let words = self.words.iter().zip((0..).step_by(64));
+        words.flat_map(|(word, first)| bits(*word).map(move |bit| first + bit))
+    }
+
+    /// Returns the first and the last slot of each run of neighbours, in ascending order. O(runs).
     ///
     /// ```
     /// use punctual_cluster::slot::SlotSet;
@@ -236,14 +249,30 @@ impl SlotSet {
     /// ```
     pub fn ranges(&self) -> Vec<(u16, u16)> {
         let mut ranges: Vec<(u16, u16)> = Vec::new();
-        for slot in self.iter() {
-            match ranges.last_mut() {
-                Some((_, last)) if *last + 1 == slot => *last = slot,
-                _ => ranges.push((slot, slot)),
+        for (word, base) in self.words.iter().zip((0u16..).step_by(64)) {
+            let mut rest = *word;
+            while rest != 0 {
+                let from = rest.trailing_zeros();
+                let length = (rest >> from).trailing_ones();
+                let (first, end) = (base + from as u16, base + (from + length) as u16);
+                match ranges.last_mut() {
+                    Some((_, last)) if *last + 1 == first => *last = end - 1,
+                    _ => ranges.push((first, end - 1)),
+                }
+                rest &= u64::MAX.checked_shl(from + length).unwrap_or(0);
             }
         }
         ranges
     }
+}
+
+/// Returns the numbers of the bits that are set, in ascending order.
+fn bits(mut word: u64) -> impl Iterator<Item = u16> {
+    std::iter::from_fn(move || {
+        let bit = word.trailing_zeros() as u16;
+        word &= word.wrapping_sub(1);
+        (bit < 64).then_some(bit)
+    })
 }
 
 impl FromIterator<u16> for SlotSet {
@@ -302,11 +331,30 @@ mod tests {
     }
 
     #[test]
+    fn ranges_are_the_runs_of_neighbours() {
+        let sets: [&[(u16, u16)]; 6] = [
+            &[],
+            &[(0, SLOTS - 1)],
+            &[(0, 0), (2, 63), (65, 127), (SLOTS - 1, SLOTS - 1)],
+            &[(60, 70), (72, 72), (128, 191)],
+            &[(63, 64), (100, 8_191)],
+            &[(8_192, SLOTS - 1)],
+        ];
+        for ranges in sets {
+            let slots = ranges.iter().flat_map(|(first, last)| *first..=*last);
+            let set: SlotSet = slots.clone().collect();
+            assert_eq!(set.ranges(), ranges);
+            assert!(set.iter().eq(slots));
+        }
+    }
+
+    #[test]
     fn bytes_of_a_set_come_back() {
         let set: SlotSet = [0, 9, 63, 64, 16_383, 16_384].into_iter().collect();
         let mut bytes = Vec::new();
         set.write(&mut bytes);
         assert_eq!((bytes[0], bytes[1], bytes[2_047]), (1, 2, 128));
+        assert_eq!(set.iter().collect::<Vec<_>>(), [0, 9, 63, 64, 16_383]);
         let read = SlotSet::from_bytes(bytes.as_slice().try_into().unwrap());
         assert_eq!((read.len(), &read), (5, &set));
         assert!(!set.contains(16_384));

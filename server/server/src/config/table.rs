@@ -296,7 +296,7 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     integer("cluster-announce-tls-port", 0, 65535, "0").implemented(),
     integer("cluster-announce-bus-port", 0, 65535, "0").implemented(),
     choice("cluster-preferred-endpoint-type", &["ip", "hostname", "unknown-endpoint"], "ip").implemented(),
-    memory("cluster-link-sendbuf-limit", 0, u64::MAX, "0"),
+    memory("cluster-link-sendbuf-limit", 0, u64::MAX, "0").implemented(),
     // Redis 8.10 has it: without `no`, a bus without TLS accepts connections from this machine
     // only.
     yes_no("cluster-bus-port-protected-mode", "yes").implemented(),

@@ -51,6 +51,29 @@ impl Turn<'_> {
         }
     }
 
+    /// Same as [`Turn::slot_of`], for the only key of the command that runs next. The turn keeps the
+    /// key's hash for the command, so that the name is hashed once. The caller must call
+    /// [`Turn::end_ahead`] before the argument's bytes change.
+    #[inline]
+    pub fn slot_of_next(&mut self, key: &[u8]) -> u16 {
+        let slots = self.store.names.slots();
+        if !slots.any() {
+            return slot::of_key(key);
+        }
+        if !self.next.is(key) {
+            self.next = Name::new(key, self.store.hash(key));
+        }
+        slots.slot(self.next.hash)
+    }
+
+    /// Locks the shard of a hash slot, unless it is held. Does nothing outside of cluster mode. O(1)
+    /// besides the wait for the lock.
+    pub fn lock_slot(&mut self, slot: u16) {
+        if let Some(number) = self.store.shard_of_slot(slot) {
+            self.lock_one(number);
+        }
+    }
+
     /// Returns the number of keys of database 0 in a hash slot. As in Redis, keys count that are
     /// due and not expired yet. Always 0 outside of cluster mode. Locks the slot's shard, which a
     /// transaction must have [pinned](Turn::pin). O(1).

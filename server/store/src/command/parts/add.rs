@@ -34,7 +34,7 @@ pub(in crate::command) trait Added: Kind + Timed {
     ) -> Result<(Id, usize), Error>;
 
     /// Checks the arguments of members before anything is changed.
-    fn check(members: Args<'_>) -> Result<(), Error>;
+    fn check_members(members: Args<'_>) -> Result<(), Error>;
 }
 
 /// SADDEX and ZADDEX.
@@ -46,7 +46,7 @@ pub(in crate::command) fn addex<K: Added>(
     let (key, words) = (&args[1], K::WORDS);
     let options = Options::parse(cx, args, words, &K::GRAMMAR)?;
     let members = options.elements;
-    K::check(members)?;
+    K::check_members(members)?;
     let names = || {
         let each = K::GRAMMAR.each;
         members.iter().skip(each - 1).step_by(each)

@@ -71,7 +71,7 @@ impl Added for Set {
         Ok((id, added))
     }
 
-    fn check(_: Args<'_>) -> Result<(), Error> {
+    fn check_members(_: Args<'_>) -> Result<(), Error> {
         Ok(())
     }
 }

@@ -116,7 +116,7 @@ impl Added for Zset {
         Ok((id, changed))
     }
 
-    fn check(members: Args<'_>) -> Result<(), Error> {
+    fn check_members(members: Args<'_>) -> Result<(), Error> {
         let valid = Pairs(members).all(|(score, _)| parse_score(score).is_some());
         valid.then_some(()).ok_or(Error::NotFloat)
     }
