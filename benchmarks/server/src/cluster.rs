@@ -5,6 +5,10 @@
 //!   accepts a write.
 //! - *reshard*: `redis-cli --cluster reshard` moves half of the slots to an empty node, while
 //!   another client reads.
+//! - *bus*: CPU time of an idle node among 99 peers ([`bus`]).
+
+mod bus;
+mod peers;
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,7 +42,7 @@ const READ_INTERVAL: Duration = Duration::from_micros(500);
 
 /// Runs the benchmark and prints the report.
 pub(crate) fn run(common: &Common, programs: &[Program], report: &mut Report) -> Result<()> {
-    let parts = common.parts(&["cost", "failover", "reshard"])?;
+    let parts = common.parts(&["cost", "failover", "reshard", "bus"])?;
     let timeout = format!("cluster-node-timeout {NODE_TIMEOUT} ms");
     report.header("Cluster mode", programs, &[&timeout]);
     if parts.contains(&"cost") {
@@ -49,6 +53,9 @@ pub(crate) fn run(common: &Common, programs: &[Program], report: &mut Report) ->
     }
     if parts.contains(&"reshard") {
         reshard(common, programs, report)?;
+    }
+    if parts.contains(&"bus") {
+        bus::run(common, programs, report)?;
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Hash slots: the slot of a key, and sets of slots.
 
 use std::fmt;
+use std::sync::OnceLock;
 
 use crate::crc16::crc16;
 
@@ -61,8 +62,12 @@ fn has_brace(key: &[u8]) -> bool {
         != 0
 }
 
+/// Bytes of the longest tag.
+const TAG_MAX: usize = 4;
+
 /// Returns the shortest word of a-z and 0-9 that has this slot, the first one in the order of these
-/// characters. O(`SLOTS`).
+/// characters. O(1) after the first call, which computes the words of all slots in some
+/// milliseconds and keeps them in 64 KB.
 ///
 /// # Panics
 /// If the slot is not below [`SLOTS`].
@@ -72,15 +77,32 @@ fn has_brace(key: &[u8]) -> bool {
 ///
 /// assert_eq!(of_key(tag(7_000).as_bytes()), 7_000);
 /// ```
-pub fn tag(slot: u16) -> String {
-    const LETTERS: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
+pub fn tag(slot: u16) -> &'static str {
+    static TAGS: OnceLock<Box<[[u8; TAG_MAX]]>> = OnceLock::new();
     assert!(slot < SLOTS, "slot {slot}");
-    for length in 1..=4u32 {
-        for number in 0..36usize.pow(length) {
-            let letter = |place: u32| LETTERS[number / 36usize.pow(place) % 36];
-            let word: Vec<u8> = (0..length).rev().map(letter).collect();
-            if of_key(&word) == slot {
-                return String::from_utf8_lossy(&word).into_owned();
+    let word = &TAGS.get_or_init(all_tags)[usize::from(slot)];
+    let length = word.iter().position(|&letter| letter == 0);
+    std::str::from_utf8(&word[..length.unwrap_or(TAG_MAX)]).expect("ASCII letters")
+}
+
+/// Returns the tags of all slots, with zeros after the last letter.
+fn all_tags() -> Box<[[u8; TAG_MAX]]> {
+    const LETTERS: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
+    let mut tags = vec![[0; TAG_MAX]; usize::from(SLOTS)];
+    let mut left = tags.len();
+    for length in 1..=TAG_MAX {
+        for number in 0..36usize.pow(length as u32) {
+            let mut word = [0; TAG_MAX];
+            for (place, letter) in word[..length].iter_mut().rev().enumerate() {
+                *letter = LETTERS[number / 36usize.pow(place as u32) % 36];
+            }
+            let tag = &mut tags[usize::from(of_key(&word[..length]))];
+            if tag[0] == 0 {
+                *tag = word;
+                left -= 1;
+            }
+            if left == 0 {
+                return tags.into();
             }
         }
     }
@@ -89,11 +111,18 @@ pub fn tag(slot: u16) -> String {
 
 /// A set of slots: 2,048 bytes, in which bit `slot % 8` of byte `slot / 8` stands for `slot`.
 #[derive(Clone, PartialEq, Eq)]
-pub struct SlotSet(Box<[u64; SET_BYTES / 8]>);
+pub struct SlotSet {
+    words: Box<[u64; SET_BYTES / 8]>,
+    /// Number of slots, because each packet needs to know which nodes have slots.
+    len: usize,
+}
 
 impl Default for SlotSet {
     fn default() -> Self {
-        Self(Box::new([0; SET_BYTES / 8]))
+        Self {
+            words: Box::new([0; SET_BYTES / 8]),
+            len: 0,
+        }
     }
 }
 
@@ -101,63 +130,76 @@ impl SlotSet {
     /// Reads the form of the bus.
     pub fn from_bytes(bytes: &[u8; SET_BYTES]) -> Self {
         let mut set = Self::default();
-        for (word, chunk) in set.0.iter_mut().zip(bytes.chunks(8)) {
+        for (word, chunk) in set.words.iter_mut().zip(bytes.chunks(8)) {
             let mut eight = [0; 8];
             eight.copy_from_slice(chunk);
             *word = u64::from_le_bytes(eight);
         }
+        set.count();
         set
     }
 
     /// Appends the form of the bus.
     pub fn write(&self, out: &mut Vec<u8>) {
-        self.0
-            .iter()
-            .for_each(|word| out.extend(word.to_le_bytes()));
+        let start = out.len();
+        out.resize(start + SET_BYTES, 0);
+        self.write_to(&mut out[start..]);
+    }
+
+    /// Writes the form of the bus into a place of [`SET_BYTES`].
+    pub(crate) fn write_to(&self, place: &mut [u8]) {
+        let chunks = place.chunks_exact_mut(8).zip(&self.words[..]);
+        chunks.for_each(|(chunk, word)| chunk.copy_from_slice(&word.to_le_bytes()));
+    }
+
+    fn count(&mut self) {
+        let bits = self.words.iter().map(|word| word.count_ones() as usize);
+        self.len = bits.sum();
+    }
+
+    /// Combines each word with the word of another set.
+    fn combine(&mut self, other: &Self, mut change: impl FnMut(&mut u64, u64)) {
+        let both = self.words.iter_mut().zip(&other.words[..]);
+        both.for_each(|(word, other)| change(word, *other));
+        self.count();
     }
 
     /// Returns whether the set has this slot. Slots from [`SLOTS`] on are in no set. O(1).
     pub fn contains(&self, slot: u16) -> bool {
-        let word = self.0.get(usize::from(slot) / 64).copied().unwrap_or(0);
+        let word = self.words.get(usize::from(slot) / 64);
+        let word = word.copied().unwrap_or(0);
         word >> (slot % 64) & 1 == 1
     }
 
     /// Adds a slot. Ignores slots from [`SLOTS`] on. O(1).
     pub fn insert(&mut self, slot: u16) {
-        if let Some(word) = self.0.get_mut(usize::from(slot) / 64) {
+        if let Some(word) = self.words.get_mut(usize::from(slot) / 64) {
+            self.len += usize::from(*word >> (slot % 64) & 1 == 0);
             *word |= 1 << (slot % 64);
         }
     }
 
     /// Removes a slot. O(1).
     pub fn remove(&mut self, slot: u16) {
-        if let Some(word) = self.0.get_mut(usize::from(slot) / 64) {
+        if let Some(word) = self.words.get_mut(usize::from(slot) / 64) {
+            self.len -= usize::from(*word >> (slot % 64) & 1 == 1);
             *word &= !(1 << (slot % 64));
         }
     }
 
     /// Adds all slots of another set.
     pub fn add(&mut self, other: &Self) {
-        self.0
-            .iter_mut()
-            .zip(&other.0[..])
-            .for_each(|(a, b)| *a |= b);
+        self.combine(other, |a, b| *a |= b);
     }
 
     /// Removes all slots of another set.
     pub fn subtract(&mut self, other: &Self) {
-        self.0
-            .iter_mut()
-            .zip(&other.0[..])
-            .for_each(|(a, b)| *a &= !b);
+        self.combine(other, |a, b| *a &= !b);
     }
 
     /// Keeps only slots that are also in another set.
     pub fn retain(&mut self, other: &Self) {
-        self.0
-            .iter_mut()
-            .zip(&other.0[..])
-            .for_each(|(a, b)| *a &= b);
+        self.combine(other, |a, b| *a &= b);
     }
 
     /// Returns the slots of this set that are not in the other one.
@@ -176,14 +218,14 @@ impl SlotSet {
         set
     }
 
-    /// Returns the number of slots.
+    /// Returns the number of slots. O(1).
     pub fn len(&self) -> usize {
-        self.0.iter().map(|word| word.count_ones() as usize).sum()
+        self.len
     }
 
-    /// Returns whether the set has no slot.
+    /// Returns whether the set has no slot. O(1).
     pub fn is_empty(&self) -> bool {
-        self.0.iter().all(|word| *word == 0)
+        self.len == 0
     }
 
     /// Returns the set as words: bit `slot % 64` of word `slot / 64` stands for `slot`. O(1).

@@ -127,6 +127,10 @@ impl Driver {
     }
 
     pub fn restart(&mut self, node: NodeId) {
+        // A kill after a failed start adds a second restart.
+        if !self.dead.contains(&node) {
+            return;
+        }
         self.dead.retain(|dead| *dead != node);
         world::with(|kernel| kernel.give_power(node));
         start(node, self.primary, &self.plan);

@@ -118,7 +118,10 @@ pub fn start(node: NodeId, primary: NodeId, plan: &Plan) {
             Ok(server) => server.join(),
             // As a supervisor would, the driver starts the node again after a failure of its disk.
             Err(error) if is_disk_failure(&error.to_string()) => {
-                world::with(|kernel| kernel.failed_starts.push(node));
+                world::with(|kernel| {
+                    kernel.failed_starts.push(node);
+                    kernel.disks.forgive(node);
+                });
             }
             Err(error) => verdict::stop(&format!("node {node} does not start: {error}")),
         }

@@ -84,6 +84,10 @@ impl Work {
     }
 }
 
+/// Number of jobs above which no more are added. On a disk with slow syncs, a worker acknowledges
+/// about ten jobs a second, and in the end all of them must be done within a minute.
+const MOST_JOBS: usize = 200;
+
 #[derive(Debug, Default)]
 struct Item {
     known: bool,
@@ -184,6 +188,7 @@ impl Ledger {
                 (!open.is_empty()).then(|| Work::Count(open[draws.index(open.len())]))
             }
             Role::Timers => Some(Work::SetTimer(id, ms)),
+            Role::Adder if self.open_jobs() > MOST_JOBS => Some(Work::Take(2_000)),
             Role::Adder => Some(Work::Add(id, draws.one_of(&[0, ms]))),
             Role::Taker => Some(Work::Take(draws.one_of(&[20, 200, 2_000]))),
             Role::Writer if self.entries.prepared < 2 => Some(Work::Prepare(self.entries.prepared)),
@@ -378,6 +383,12 @@ impl Ledger {
         }
     }
 
+    /// Returns the number of jobs that are not acknowledged yet.
+    fn open_jobs(&self) -> usize {
+        let open = |job: &&Job| job.known && job.done.is_none() && !job.maybe_done;
+        self.jobs.values().filter(open).count()
+    }
+
     /// Returns a text about the promises that are not yet kept, in the time without faults.
     pub fn missing(&self) -> Option<String> {
         let timers = self
@@ -385,11 +396,7 @@ impl Ledger {
             .values()
             .filter(|timer| timer.known && !timer.counted)
             .count();
-        let jobs = self
-            .jobs
-            .values()
-            .filter(|job| job.known && job.done.is_none() && !job.maybe_done);
-        let jobs = jobs.count();
+        let jobs = self.open_jobs();
         let mut items: Vec<Nanos> = self
             .items
             .values()

@@ -25,6 +25,10 @@ pub(super) struct Link {
     pub(super) local: String,
     /// Whether the other side knows extensions.
     pub(super) extended: bool,
+    /// Whether this node has sent a ping here.
+    pub(super) pinged: bool,
+    /// Whether the other side has answered a ping here, so that it knows whose packets these are.
+    pub(super) answered: bool,
     /// The known node that has sent a packet here.
     pub(super) sender: Option<NodeId>,
     input: Vec<u8>,
@@ -147,6 +151,8 @@ impl Machine {
             peer: peer.into(),
             local: local.into(),
             extended: false,
+            pinged: false,
+            answered: false,
             sender: None,
             input: Vec::new(),
         })
@@ -176,6 +182,7 @@ impl Machine {
             }
             node.flags.set(Flags::MEET, false);
         }
+        self.plan_for(target);
         self.finish();
     }
 
@@ -183,6 +190,7 @@ impl Machine {
     pub fn closed(&mut self, id: LinkId, now_ms: u64) {
         self.now_ms = now_ms;
         let link = self.links.remove(id, now_ms);
+        self.next_due = None;
         // A failed dial counts as a ping, so that the failure is detected.
         if let Some(node) = link.and_then(|link| link.dialed)
             && let Some(node) = self.nodes.get_mut(node)
@@ -208,6 +216,7 @@ impl Machine {
     /// Closes a connection.
     pub(super) fn close(&mut self, id: LinkId) {
         if self.links.remove(id, self.now_ms).is_some() {
+            self.next_due = None;
             self.outputs.push_back(Output::Close(id));
         }
     }
@@ -225,9 +234,12 @@ impl Machine {
             peer: host.clone(),
             local: String::new(),
             extended: node.flags.has(Flags::EXTENSIONS),
+            pinged: false,
+            answered: false,
             sender: None,
             input: Vec::new(),
         });
+        self.next_due = None;
         self.outputs.push_back(Output::Connect { link, host, port });
     }
 
@@ -263,6 +275,9 @@ impl Machine {
         // The connection may have been closed by a packet.
         if let Some(link) = self.links.get_mut(id) {
             link.input = input;
+            if let Some(node) = link.dialed.or(link.sender) {
+                self.plan_for(node);
+            }
         }
         self.finish();
     }

@@ -2,8 +2,8 @@
 
 use super::{Machine, OperatorError, Output};
 use crate::NodeId;
-use crate::nodes::{Address, Flags, Node};
-use crate::packet::{Body, is_host};
+use crate::nodes::{Address, Flags};
+use crate::packet::is_host;
 use crate::slot::SlotSet;
 
 /// Time for which a forgotten node is not added again.
@@ -232,36 +232,10 @@ impl Machine {
         Ok(())
     }
 
-    /// PUBLISH and SPUBLISH: sends a message to all nodes, or to the nodes of the own shard.
-    pub fn publish(&mut self, channel: &[u8], message: &[u8], sharded: bool) {
-        let packet = self.packet(Body::Publish {
-            channel: channel.to_vec(),
-            message: message.to_vec(),
-            sharded,
-        });
-        if !sharded {
-            self.broadcast(&packet);
-            return;
-        }
-        let own = self.nodes.own();
-        let root = own.primary.unwrap_or(own.id);
-        let in_shard = |node: &&Node| node.id == root || node.primary == Some(root);
-        let ids: Vec<NodeId> = self
-            .nodes
-            .others()
-            .filter(in_shard)
-            .map(|node| node.id)
-            .collect();
-        for id in ids {
-            if let Some(link) = self.links.open(id) {
-                self.send(link, &packet);
-            }
-        }
-    }
-
     /// Changes the directives.
     pub fn set_settings(&mut self, settings: super::Settings) {
         self.settings = settings;
+        self.next_due = None;
         self.nodes
             .own_mut()
             .flags

@@ -11,9 +11,11 @@ impl Machine {
     /// the slots of the present owner.
     pub(super) fn claims(&mut self, link: LinkId, sender: NodeId, header: &Header) {
         let owner = header.primary.unwrap_or(sender);
-        let known = self.nodes.get(owner).map(|node| node.slots.clone());
-        let known = known.unwrap_or_default();
-        if known == header.slots {
+        let is_known = match self.nodes.get(owner) {
+            Some(node) => node.slots == header.slots,
+            None => header.slots.is_empty(),
+        };
+        if is_known {
             return;
         }
         if header.primary.is_none() {

@@ -14,6 +14,7 @@
 mod file;
 pub(crate) mod queues;
 pub(crate) mod routes;
+pub(crate) mod usage;
 
 use std::collections::VecDeque;
 use std::io;
@@ -33,6 +34,7 @@ use file::NodesFile;
 pub use file::NodesFileError;
 use queues::SendQueues;
 use routes::{Routes, StableSlots};
+use usage::Usage;
 
 /// State of cluster mode.
 pub(crate) struct Cluster {
@@ -47,6 +49,17 @@ pub(crate) struct Cluster {
     pub(crate) stable: StableSlots,
     /// Unsent bytes of the bus.
     pub(crate) queues: SendQueues,
+    /// What the commands of each slot have used.
+    pub(crate) usage: Usage,
+}
+
+/// What a call of the machine has published.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Published {
+    /// New routes.
+    pub(crate) routes: bool,
+    /// Clients may have to leave.
+    pub(crate) clients_follow: bool,
 }
 
 struct Node {
@@ -93,6 +106,7 @@ impl Cluster {
             bus_port: AtomicU32::new(0),
             stable: StableSlots::default(),
             queues: SendQueues::default(),
+            usage: Usage::default(),
         })
     }
 
@@ -106,13 +120,13 @@ impl Cluster {
         machine_ms.saturating_sub(self.epoch_ms)
     }
 
-    /// Calls the machine, saves its table once, and publishes the routes once. Also returns whether
-    /// clients must follow the new routes. If the table cannot be saved, nothing of this call is
+    /// Calls the machine, saves its table once, and publishes the routes once. Also returns what was
+    /// published. If the table cannot be saved, nothing of this call is
     /// ordered, and the server must stop.
     pub(crate) fn run<R>(
         &self,
         work: impl FnOnce(&mut Machine, u64) -> R,
-    ) -> (R, io::Result<bool>) {
+    ) -> (R, io::Result<Published>) {
         let mut node = self.node.lock();
         let result = work(&mut node.machine, self.now_ms());
         // Nothing is carried out before this function ends, so one save covers all orders.
@@ -129,9 +143,13 @@ impl Cluster {
         {
             return (result, Err(error));
         }
-        let follows = published && self.publish(&node.machine);
+        let clients_follow = published && self.publish(&node.machine);
         node.orders.extend(orders);
-        (result, Ok(follows))
+        let published = Published {
+            routes: published,
+            clients_follow,
+        };
+        (result, Ok(published))
     }
 
     /// Reads the machine.
@@ -149,10 +167,20 @@ impl Cluster {
         Arc::clone(&self.routes.read())
     }
 
+    /// Reads the owners of slots. Meanwhile no thread publishes others.
+    pub(crate) fn read_routes<R>(&self, work: impl FnOnce(&Routes) -> R) -> R {
+        work(&self.routes.read())
+    }
+
     /// Applies changed directives, and the ports on which the server listens.
     pub(crate) fn configure(machine: &mut Machine, settings: &Settings, ports: Ports) {
         machine.set_settings(machine_settings(settings));
         machine.set_address(own_address(&settings.cluster, ports, settings.tls.cluster));
+    }
+
+    /// Applies `cluster-slot-stats-enabled`.
+    pub(crate) fn usage_follows(&self, settings: &Settings) {
+        self.usage.enable(settings.cluster.slot_stats);
     }
 
     /// Returns whether clients may have to leave.
@@ -160,6 +188,8 @@ impl Cluster {
         let routes = Arc::new(Routes::of(machine));
         self.stable.set(&routes);
         let old = std::mem::replace(&mut *self.routes.write(), Arc::clone(&routes));
+        self.usage
+            .reset(|slot| old.serves_channels(slot) != routes.serves_channels(slot));
         routes.moves_clients_of(&old)
     }
 }

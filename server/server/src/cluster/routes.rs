@@ -225,6 +225,15 @@ impl Routes {
         }
     }
 
+    /// Returns the slots that leave this node, and the slots that arrive.
+    pub(crate) fn moving(&self) -> (impl Iterator<Item = u16>, impl Iterator<Item = u16>) {
+        let slots = |moving: &BTreeMap<u16, u16>| moving.keys().copied().collect::<Vec<_>>();
+        (
+            slots(&self.migrating).into_iter(),
+            slots(&self.importing).into_iter(),
+        )
+    }
+
     fn owner(&self, slot: u16) -> Option<u16> {
         let owner = *self.owners.get(usize::from(slot))?;
         (owner != NO_OWNER).then_some(owner)

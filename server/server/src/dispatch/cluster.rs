@@ -15,9 +15,10 @@ use punctual_resp::Args;
 use punctual_store::spec::{Flags, Group};
 use punctual_store::{Error, Source, Turn};
 
-use super::Dispatcher;
+use super::{Dispatcher, Flow};
 use crate::cluster::Cluster;
 use crate::cluster::routes::{Refused, Request, Routes};
+use crate::cluster::usage::{SlotUsage, Used};
 use crate::config::Shown;
 use crate::session::Session;
 use crate::session::transaction::Transaction;
@@ -38,6 +39,10 @@ struct Slots {
 impl Slots {
     #[inline]
     fn add(&mut self, turn: &Turn, entry: &Entry, args: Args) {
+        // The stream that NOTIFY SET names stands for the streams of all slots.
+        if entry.row.flags.has(Flags::WHOLE) {
+            return;
+        }
         entry.row.keys.each(args, &mut |at| {
             let slot = turn.slot_of(args.at(at));
             self.keys += 1;
@@ -101,7 +106,55 @@ pub(super) fn entry_has_slot_of(
     }
 }
 
+/// Returns the number of bytes of a command in RESP.
+fn bytes_of(args: Args) -> u64 {
+    let digits = |number: usize| u64::from(number.checked_ilog10().unwrap_or(0)) + 1;
+    let words = args.iter().map(|word| {
+        // `$`, the length, the word, and two line ends.
+        5 + digits(word.len()) + word.len() as u64
+    });
+    3 + digits(args.len()) + words.sum::<u64>()
+}
+
+/// Bytes of MULTI in RESP, which count for the transaction's slot.
+const MULTI_BYTES: u64 = 15;
+
 impl Dispatcher<'_, '_> {
+    /// Same as [`Dispatcher::run_entry`], and counts CPU time and traffic for the slot of the keys.
+    /// A command that is refused does not count. A transaction's queued commands count when they
+    /// are queued, as in Redis.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn run_counted(
+        &mut self,
+        usage: &SlotUsage,
+        session: &mut Session,
+        entry: &'static Entry,
+        args: Args,
+        out: &mut Vec<u8>,
+    ) -> Flow {
+        let slot = Slots::of(self.turn, session, entry, args).first;
+        let executes = executed(session, entry).is_some();
+        let is_queued = session.multi.is_some() && !executes;
+        let (began, start) = (self.command_start, self.output_len(out));
+        let flow = self.run_entry(session, entry, args, out);
+        // Each command that runs or is queued moves `command_start`.
+        if let Some(slot) = slot
+            && self.command_start != began
+        {
+            let multi = if executes { MULTI_BYTES } else { 0 };
+            let written = self.output_len(out).saturating_sub(start) as u64;
+            let nanos = self.clock.delta_as_nanos(began, self.command_start);
+            let used = Used {
+                nanos: if is_queued { 0 } else { nanos },
+                bytes_in: bytes_of(args) + multi,
+                bytes_out: if is_queued { 0 } else { written },
+            };
+            usage.add(slot, used);
+        }
+        flow
+    }
+
     /// Returns the error for a client's command that does not run at this node.
     #[inline]
     pub(super) fn misplaced(

@@ -191,7 +191,7 @@ impl EventLoop {
     fn send_on_bus(&mut self, link: LinkId, bytes: &[u8]) {
         if let Some((number, bus)) = self.dials.bus(link) {
             bus.output.extend_from_slice(bytes);
-            self.step(number);
+            self.push(number);
             self.limit_link(link);
         }
     }

@@ -25,6 +25,7 @@ use crate::migrate::moving::Migration;
 use crate::net::bus_link::BusLink;
 use crate::net::dial::{Conversation, Dial, DialError, Step};
 use crate::net::socket::Socket;
+use crate::node::Shared;
 use crate::node::order::Order;
 use crate::replication::attachment::{Attachment, Loaded, Start};
 use crate::replication::upstream::{INTERVAL, Next};
@@ -94,6 +95,15 @@ impl Peer {
             Self::Target(migration) => &mut migration.transfer,
             Self::Kept(kept) => &mut **kept,
             Self::Bus(link) => link,
+        }
+    }
+
+    /// Returns the time between two checks of the time limit. A check of a link to a primary may
+    /// have to send something. A large cluster has many connections of the bus.
+    fn check_interval(&self, timeout: Duration) -> Duration {
+        match self {
+            Self::Primary(_) | Self::Target(_) => timeout.min(INTERVAL),
+            Self::Bus(_) => timeout,
         }
     }
 }
@@ -201,6 +211,15 @@ fn ms(at: Moment) -> u64 {
     u64::try_from(at.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 
+/// Notes a changed number of unsent bytes.
+fn note_unsent(shared: &Shared, link: &mut BusLink, dial: &Dial) {
+    if let Some(unsent) = link.set_unsent(dial.unsent())
+        && let Some(cluster) = &shared.cluster
+    {
+        cluster.queues.set(link.id, unsent);
+    }
+}
+
 impl EventLoop {
     /// Connects to the primary, or sets a timer for the next attempt. Does nothing if there is a
     /// link, or if the server is no replica. Only loop 0 calls this.
@@ -288,7 +307,7 @@ impl EventLoop {
             self.dials.links.insert(link.id, number);
         }
         let now = self.shared.world.stopwatch();
-        let first = ms(now + timeout.min(INTERVAL));
+        let first = ms(now + peer.check_interval(timeout));
         let timer = self.dials.timers.insert(first, Timer::Dial(number));
         let outgoing = Outgoing {
             peer,
@@ -346,6 +365,25 @@ impl EventLoop {
         }
     }
 
+    /// Sends the output of a conversation.
+    pub(super) fn push(&mut self, number: usize) {
+        let now_ms = self.shared.clock.now().read_ms();
+        if let Some(outgoing) = self.dials.all.get_mut(&number)
+            && let Some(dial) = &mut outgoing.dial
+        {
+            let pushed = dial.push(outgoing.peer.conversation(), now_ms);
+            if let Peer::Bus(link) = &mut outgoing.peer {
+                note_unsent(&self.shared, link, dial);
+            }
+            if dial.has_moved() {
+                outgoing.moved = self.shared.world.stopwatch();
+            }
+            if let Err(trouble) = pushed {
+                self.broken(number, trouble);
+            }
+        }
+    }
+
     /// Continues a conversation whose socket has an event.
     pub(crate) fn step(&mut self, number: usize) {
         let Some(outgoing) = self.dials.all.get_mut(&number) else {
@@ -360,11 +398,7 @@ impl EventLoop {
             outgoing.moved = self.shared.world.stopwatch();
         }
         if let Peer::Bus(link) = &mut outgoing.peer {
-            if let Some(unsent) = link.set_unsent(dial.unsent())
-                && let Some(cluster) = &self.shared.cluster
-            {
-                cluster.queues.set(link.id, unsent);
-            }
+            note_unsent(&self.shared, link, dial);
             let events = link.take_events(dial.is_established());
             self.handle_bus(&events);
         }
@@ -419,7 +453,7 @@ impl EventLoop {
             outgoing.moved = now;
         }
         let limit = outgoing.moved + outgoing.timeout;
-        let next = ms(limit.min(now + INTERVAL));
+        let next = ms(limit.min(now + outgoing.peer.check_interval(outgoing.timeout)));
         outgoing.timer = self.dials.timers.insert(next, Timer::Dial(number));
         if outgoing.ended {
             return;

@@ -230,13 +230,16 @@ fn dump(turn: &mut Turn, db: usize, key: &[u8]) -> Option<(Vec<u8>, Option<u64>)
     Some((payload, text.strip_prefix(':')?.parse().ok()))
 }
 
-/// Deletes the keys of these parcels with one DEL.
+/// Deletes the keys of these parcels with one DEL. Keys that move to another node of a cluster live
+/// on, so a rule of NOTIFY gets no event.
 fn delete<'p>(turn: &mut Turn, db: usize, parcels: impl Iterator<Item = &'p Parcel>) {
     let keys = parcels
         .filter(|parcel| parcel.payload.is_some())
         .map(|parcel| &*parcel.key);
     let words: Vec<&[u8]> = std::iter::once(&b"del"[..]).chain(keys).collect();
     if words.len() > 1 {
+        turn.set_moves_keys(true);
         run(turn, db, &words.iter().collect());
+        turn.set_moves_keys(false);
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use mio::{Events, Poll, Token};
 use punctual_resp::encode_command;
 use punctual_store::Error;
+use punctual_store::value::Value;
 
 use crate::migrate::kept::{Endpoint, Kept};
 use crate::net::dial::{Conversation, Dial, DialError, Step, take_lines};
@@ -107,8 +108,6 @@ pub(crate) struct Transfer {
     sent: usize,
     /// Number of parcels whose reply has arrived.
     replied: usize,
-    /// The reply to ASKING before the DEL of the next parcel has arrived.
-    asked: bool,
 }
 
 impl Transfer {
@@ -122,14 +121,13 @@ impl Transfer {
             setup_replies: 0,
             sent: 0,
             replied: 0,
-            asked: false,
         }
     }
 
     /// Resets the state for a new connection.
     pub(crate) fn begin(&mut self) {
         self.failure = None;
-        (self.reused, self.setup_sent, self.asked) = (None, false, false);
+        (self.reused, self.setup_sent) = (None, false);
         (self.setup_replies, self.sent, self.replied) = (0, 0, 0);
     }
 
@@ -230,10 +228,7 @@ impl Conversation for Transfer {
         {
             self.sent += 1;
             let Some(payload) = &parcel.payload else {
-                if self.target.in_cluster {
-                    encode_command(output, &[b"ASKING"]);
-                }
-                encode_command(output, &[b"DEL", &*parcel.key]);
+                encode_deletion(output, &parcel.key, self.target.in_cluster);
                 continue;
             };
             let ttl = parcel
@@ -256,17 +251,11 @@ impl Conversation for Transfer {
             let refusal = reply
                 .strip_prefix(b"-")
                 .map(|text| Failure::Reply(text.to_vec()));
-            let parcel = self.parcels.get(self.replied);
-            let asks = self.target.in_cluster && parcel.is_some_and(|p| p.payload.is_none());
             if self.setup_replies > 0 {
                 self.setup_replies -= 1;
-            } else if asks && !std::mem::replace(&mut self.asked, true) {
-                // A target without cluster mode refuses ASKING, and the DEL succeeds.
-                return true;
             } else if let Some(parcel) = self.parcels.get_mut(self.replied) {
                 parcel.accepted = refusal.is_none();
                 self.replied += 1;
-                self.asked = false;
             }
             self.failure = self.failure.take().or(refusal);
             true
@@ -277,5 +266,25 @@ impl Conversation for Transfer {
         }
         let refused = self.replied == 0 && self.failure.is_some();
         self.setup_replies == 0 && (refused || self.replied == self.parcels.len())
+    }
+}
+
+/// Appends the command that deletes the target's copy of a key. A node that imports the slot
+/// refuses DEL without ASKING. There, a value that expired long ago replaces the copy, which
+/// deletes the key.
+fn encode_deletion(output: &mut Vec<u8>, key: &[u8], in_cluster: bool) {
+    if in_cluster {
+        let payload = Value::string(b"").dump();
+        let words: [&[u8]; 6] = [
+            b"RESTORE-ASKING",
+            key,
+            b"1",
+            &payload,
+            b"ABSTTL",
+            b"REPLACE",
+        ];
+        encode_command(output, &words);
+    } else {
+        encode_command(output, &[b"DEL", key]);
     }
 }

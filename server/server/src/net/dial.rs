@@ -159,12 +159,7 @@ impl Dial {
             return Ok(Step::Wait);
         }
         for _ in 0..READS_PER_STEP {
-            while self.send().map_err(DialError::Writing)? {
-                conversation.write_output(now_ms, &mut self.output);
-                if self.output.is_empty() {
-                    break;
-                }
-            }
+            self.push(conversation, now_ms)?;
             let max = conversation.room().min(self.read_bytes);
             if max == 0 || !self.receive(max).map_err(DialError::Reading)? {
                 return Ok(Step::Wait);
@@ -174,6 +169,24 @@ impl Dial {
             }
         }
         Ok(Step::Again)
+    }
+
+    /// Sends as many bytes as the socket allows now, and reads none.
+    ///
+    /// # Errors
+    /// Returns an error if the connection is broken.
+    pub(crate) fn push(
+        &mut self,
+        conversation: &mut dyn Conversation,
+        now_ms: u64,
+    ) -> Result<(), DialError> {
+        while self.established && self.send().map_err(DialError::Writing)? {
+            conversation.write_output(now_ms, &mut self.output);
+            if self.output.is_empty() {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Appends bytes to the output of an established connection. The next step sends the bytes.

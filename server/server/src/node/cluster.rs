@@ -32,8 +32,14 @@ impl Shared {
             work(machine, now_ms)
         });
         match saved {
-            Ok(follows) => {
-                if follows {
+            Ok(published) => {
+                if published.routes {
+                    cluster.read_routes(|routes| {
+                        let (migrating, importing) = routes.moving();
+                        self.store.set_moving_slots(migrating, importing);
+                    });
+                }
+                if published.clients_follow {
                     self.order_all(|| Order::RoutesChanged);
                 }
                 // Loop 0 also reads the machine's next deadline.
@@ -96,6 +102,7 @@ impl Shared {
             bus: port(&cluster.bus_port),
         };
         let settings = self.settings();
+        cluster.usage_follows(&settings);
         self.in_cluster(cluster, |machine, _| {
             Cluster::configure(machine, &settings, ports);
         });

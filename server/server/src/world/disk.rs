@@ -85,9 +85,16 @@ pub(crate) trait Files: Send + Sync {
         exchange(one, other)
     }
 
-    /// Gives a file a second name, which no file has yet.
-    fn link(&self, path: &Path, second: &Path) -> io::Result<()> {
-        fs::hard_link(path, second)
+    /// Gives a file a second name, which must not exist.
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Returns true if the folder is empty or does not exist.
+    fn is_empty_folder(&self, path: &Path) -> io::Result<bool> {
+        match fs::read_dir(path) {
+            Ok(mut entries) => Ok(entries.next().is_none()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+            Err(error) => Err(error),
+        }
     }
 
     /// Removes a file.
@@ -182,6 +189,10 @@ impl Files for System {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         fs::rename(from, to)
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::hard_link(from, to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {

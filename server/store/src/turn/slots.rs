@@ -114,11 +114,20 @@ impl Turn<'_> {
     /// particular order. As in Redis, these may be keys that are due and not expired yet. Visits no
     /// key outside of cluster mode. Locks the slot's shard, as [`Turn::count_keys_in_slot`] does.
     /// O(keys visited); O(some thousands) for a slot whose neighbours have far more keys.
+    ///
+    /// Streams of NOTIFY come last. A caller that moves the keys in this order moves each stream
+    /// after the keys whose changes append to it.
     pub fn keys_in_slot(&mut self, slot: u16, max: usize, mut visit: impl FnMut(&[u8])) {
         let mut ids = Vec::new();
+        let store = self.store;
+        let rules = store.notify.rules();
         if let Some((_, db, hash)) = self.slot_db(slot) {
-            db.list_slot(hash.place, max, &mut ids);
-            ids.iter().for_each(|id| visit(db.get(*id).key.as_bytes()));
+            // A rule has at most one stream in a slot.
+            let listed = max.saturating_add(rules.iter().len());
+            db.list_slot(hash.place, listed, &mut ids);
+            ids.sort_by_key(|id| rules.is_target(0, db.get(*id).key.as_bytes()));
+            let names = ids.iter().map(|id| db.get(*id).key.as_bytes());
+            names.take(max).for_each(&mut visit);
         }
     }
 

@@ -1,10 +1,16 @@
 //! Cluster mode: our nodes beside nodes of other projects, and redis-cli's cluster manager.
 
+mod balance;
+mod managed;
 mod manager;
 mod moving;
+mod notify;
 mod pairs;
 mod ports;
+mod races;
+mod repairs;
 mod session;
+mod usage;
 
 use std::time::Instant;
 
