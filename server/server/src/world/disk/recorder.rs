@@ -53,11 +53,6 @@ enum Op {
         to: PathBuf,
         file: FileId,
     },
-    /// Gives a file a second name, or a name that another file has had.
-    Link {
-        path: PathBuf,
-        file: FileId,
-    },
     Remove {
         path: PathBuf,
         file: FileId,
@@ -119,9 +114,7 @@ impl Log {
         let mut names = BTreeMap::new();
         for op in names_that_survive(done, device, rng) {
             match op {
-                Op::Create { path, file } | Op::Link { path, file } => {
-                    names.insert(path.clone(), *file);
-                }
+                Op::Create { path, file } => drop(names.insert(path.clone(), *file)),
                 Op::Rename { from, to, file } => {
                     names.retain(|path, known| path != from || known != file);
                     names.insert(to.clone(), *file);
@@ -175,10 +168,9 @@ fn names_that_survive<'l>(done: &'l [Op], device: Device, rng: &mut StdRng) -> V
     let changes: Vec<(usize, &Path, &Op)> = (0..)
         .zip(done)
         .filter_map(|(at, op)| match op {
-            Op::Create { path, .. }
-            | Op::Link { path, .. }
-            | Op::Remove { path, .. }
-            | Op::CreateFolder { path } => Some((at, path.as_path(), op)),
+            Op::Create { path, .. } | Op::Remove { path, .. } | Op::CreateFolder { path } => {
+                Some((at, path.as_path(), op))
+            }
             Op::Rename { to, .. } => Some((at, to.as_path(), op)),
             _ => None,
         })
@@ -385,24 +377,22 @@ impl Files for Recorder {
     fn exchange(&self, one: &Path, other: &Path) -> io::Result<()> {
         let mut log = self.log.lock();
         System.exchange(one, other)?;
-        for (from, to) in [(one, other), (other, one)] {
-            let file = *log.names.get(from).expect("created through the disk");
-            let path = to.to_owned();
-            log.ops.push(Op::Link { path, file });
-        }
         let (first, second) = (log.names[one], log.names[other]);
-        log.names.insert(one.to_owned(), second);
-        log.names.insert(other.to_owned(), first);
+        for (path, file) in [(other, first), (one, second)] {
+            let path = path.to_owned();
+            log.names.insert(path.clone(), file);
+            log.ops.push(Op::Create { path, file });
+        }
         Ok(())
     }
 
-    fn link(&self, path: &Path, second: &Path) -> io::Result<()> {
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut log = self.log.lock();
-        System.link(path, second)?;
-        let file = *log.names.get(path).expect("created through the disk");
-        log.names.insert(second.to_owned(), file);
-        let path = second.to_owned();
-        log.ops.push(Op::Link { path, file });
+        System.link(from, to)?;
+        let file = log.names[from];
+        let path = to.to_owned();
+        log.names.insert(path.clone(), file);
+        log.ops.push(Op::Create { path, file });
         Ok(())
     }
 
