@@ -156,6 +156,8 @@ export type DirectiveName =
   | 'aofTimestampEnabled'
   | 'aofRewriteIncrementalFsync'
   | 'aofDisableAutoGc'
+  | 'backupdirname'
+  | 'backupSealedTtl'
   | 'replicaof'
   | 'masterauth'
   | 'masteruser'

@@ -1,6 +1,7 @@
 //! Hash slots: the slot of a key, and sets of slots.
 
 use std::fmt;
+use std::sync::OnceLock;
 
 use crate::crc16::crc16;
 
@@ -45,17 +46,28 @@ pub fn hash_tag(key: &[u8]) -> &[u8] {
 #[inline]
 fn has_brace(key: &[u8]) -> bool {
     const ONES: u64 = 0x0101_0101_0101_0101;
-    let (eights, rest) = key.as_chunks::<8>();
-    let mut found = 0;
-    for eight in eights {
+    let Some(last) = key.last_chunk::<8>() else {
+        return key.contains(&b'{');
+    };
+    let braces = |eight: &[u8; 8]| {
         let zero = u64::from_ne_bytes(*eight) ^ (ONES * b'{' as u64);
-        found |= zero.wrapping_sub(ONES) & !zero & (ONES << 7);
-    }
-    found != 0 || rest.contains(&b'{')
+        zero.wrapping_sub(ONES) & !zero & (ONES << 7)
+    };
+    // The last eight bytes may overlap the ones before.
+    let (eights, _) = key.as_chunks::<8>();
+    let found = braces(last);
+    eights
+        .iter()
+        .fold(found, |found, eight| found | braces(eight))
+        != 0
 }
 
+/// Bytes of the longest tag.
+const TAG_MAX: usize = 4;
+
 /// Returns the shortest word of a-z and 0-9 that has this slot, the first one in the order of these
-/// characters. O(`SLOTS`).
+/// characters. O(1) after the first call, which computes the words of all slots in some
+/// milliseconds and keeps them in 64 KB.
 ///
 /// # Panics
 /// If the slot is not below [`SLOTS`].
@@ -65,15 +77,32 @@ fn has_brace(key: &[u8]) -> bool {
 ///
 /// assert_eq!(of_key(tag(7_000).as_bytes()), 7_000);
 /// ```
-pub fn tag(slot: u16) -> String {
-    const LETTERS: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
+pub fn tag(slot: u16) -> &'static str {
+    static TAGS: OnceLock<Box<[[u8; TAG_MAX]]>> = OnceLock::new();
     assert!(slot < SLOTS, "slot {slot}");
-    for length in 1..=4u32 {
-        for number in 0..36usize.pow(length) {
-            let letter = |place: u32| LETTERS[number / 36usize.pow(place) % 36];
-            let word: Vec<u8> = (0..length).rev().map(letter).collect();
-            if of_key(&word) == slot {
-                return String::from_utf8_lossy(&word).into_owned();
+    let word = &TAGS.get_or_init(all_tags)[usize::from(slot)];
+    let length = word.iter().position(|&letter| letter == 0);
+    std::str::from_utf8(&word[..length.unwrap_or(TAG_MAX)]).expect("ASCII letters")
+}
+
+/// Returns the tags of all slots, with zeros after the last letter.
+fn all_tags() -> Box<[[u8; TAG_MAX]]> {
+    const LETTERS: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
+    let mut tags = vec![[0; TAG_MAX]; usize::from(SLOTS)];
+    let mut left = tags.len();
+    for length in 1..=TAG_MAX {
+        for number in 0..36usize.pow(length as u32) {
+            let mut word = [0; TAG_MAX];
+            for (place, letter) in word[..length].iter_mut().rev().enumerate() {
+                *letter = LETTERS[number / 36usize.pow(place as u32) % 36];
+            }
+            let tag = &mut tags[usize::from(of_key(&word[..length]))];
+            if tag[0] == 0 {
+                *tag = word;
+                left -= 1;
+            }
+            if left == 0 {
+                return tags.into();
             }
         }
     }
@@ -199,12 +228,18 @@ impl SlotSet {
         self.len == 0
     }
 
-    /// Returns the slots in ascending order.
-    pub fn iter(&self) -> impl Iterator<Item = u16> {
-        (0..SLOTS).filter(|slot| self.contains(*slot))
+    /// Returns the set as words: bit `slot % 64` of word `slot / 64` stands for `slot`. O(1).
+    pub fn words(&self) -> &[u64; SET_BYTES / 8] {
+        &self.words
     }
 
-    /// Returns the first and the last slot of each run of neighbours, in ascending order.
+    /// Returns the slots in ascending order. O(slots of the set).
+    pub fn iter(&self) -> impl Iterator<Item = u16> {
+        let words = self.words.iter().zip((0..).step_by(64));
+        words.flat_map(|(word, first)| bits(*word).map(move |bit| first + bit))
+    }
+
+    /// Returns the first and the last slot of each run of neighbours, in ascending order. O(runs).
     ///
     /// ```
     /// use punctual_cluster::slot::SlotSet;
@@ -214,14 +249,30 @@ impl SlotSet {
     /// ```
     pub fn ranges(&self) -> Vec<(u16, u16)> {
         let mut ranges: Vec<(u16, u16)> = Vec::new();
-        for slot in self.iter() {
-            match ranges.last_mut() {
-                Some((_, last)) if *last + 1 == slot => *last = slot,
-                _ => ranges.push((slot, slot)),
+        for (word, base) in self.words.iter().zip((0u16..).step_by(64)) {
+            let mut rest = *word;
+            while rest != 0 {
+                let from = rest.trailing_zeros();
+                let length = (rest >> from).trailing_ones();
+                let (first, end) = (base + from as u16, base + (from + length) as u16);
+                match ranges.last_mut() {
+                    Some((_, last)) if *last + 1 == first => *last = end - 1,
+                    _ => ranges.push((first, end - 1)),
+                }
+                rest &= u64::MAX.checked_shl(from + length).unwrap_or(0);
             }
         }
         ranges
     }
+}
+
+/// Returns the numbers of the bits that are set, in ascending order.
+fn bits(mut word: u64) -> impl Iterator<Item = u16> {
+    std::iter::from_fn(move || {
+        let bit = word.trailing_zeros() as u16;
+        word &= word.wrapping_sub(1);
+        (bit < 64).then_some(bit)
+    })
 }
 
 impl FromIterator<u16> for SlotSet {
@@ -280,11 +331,30 @@ mod tests {
     }
 
     #[test]
+    fn ranges_are_the_runs_of_neighbours() {
+        let sets: [&[(u16, u16)]; 6] = [
+            &[],
+            &[(0, SLOTS - 1)],
+            &[(0, 0), (2, 63), (65, 127), (SLOTS - 1, SLOTS - 1)],
+            &[(60, 70), (72, 72), (128, 191)],
+            &[(63, 64), (100, 8_191)],
+            &[(8_192, SLOTS - 1)],
+        ];
+        for ranges in sets {
+            let slots = ranges.iter().flat_map(|(first, last)| *first..=*last);
+            let set: SlotSet = slots.clone().collect();
+            assert_eq!(set.ranges(), ranges);
+            assert!(set.iter().eq(slots));
+        }
+    }
+
+    #[test]
     fn bytes_of_a_set_come_back() {
         let set: SlotSet = [0, 9, 63, 64, 16_383, 16_384].into_iter().collect();
         let mut bytes = Vec::new();
         set.write(&mut bytes);
         assert_eq!((bytes[0], bytes[1], bytes[2_047]), (1, 2, 128));
+        assert_eq!(set.iter().collect::<Vec<_>>(), [0, 9, 63, 64, 16_383]);
         let read = SlotSet::from_bytes(bytes.as_slice().try_into().unwrap());
         assert_eq!((read.len(), &read), (5, &set));
         assert!(!set.contains(16_384));

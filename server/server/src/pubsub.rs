@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use punctual_resp::{Protocol, Reply};
+use punctual_store::check::Check;
 use punctual_store::glob;
 use punctual_store::lock_order::{OrderedMutex, Rank};
 
@@ -247,6 +248,26 @@ impl PubSub {
                 registry.add(kind, topic, after);
             }
         }
+    }
+
+    /// Checks the number of subscriptions.
+    pub(crate) fn check(&self, to: &mut Check) {
+        let registry = self.registry.lock();
+        let kinds = [
+            &registry.channels,
+            &registry.patterns,
+            &registry.shard_channels,
+        ];
+        let lens = kinds
+            .iter()
+            .flat_map(|topics| topics.values())
+            .map(Listeners::len);
+        let total = self.total.load(Ordering::Relaxed);
+        to.holds(
+            "each topic has subscribers",
+            lens.clone().all(|len| len > 0),
+        );
+        to.equal("subscriptions", total, lens.sum());
     }
 
     /// Returns whether a client is subscribed to a channel or a pattern. O(1).

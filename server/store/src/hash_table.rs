@@ -28,6 +28,7 @@ mod tests;
 
 use self::directory::{Directory, NESTED};
 pub use self::hash::{Hash, KeyHash, SlotBits};
+use crate::check::Check;
 
 /// Number of lookups to warm (load cache lines for) together: about as many loads as a processor
 /// keeps in flight.
@@ -355,6 +356,20 @@ impl HashTable {
             Some(cluster) if entry >= NESTED => &mut cluster.nested[(entry - NESTED) as usize],
             _ => &mut self.directory,
         }
+    }
+
+    /// Checks the numbers of keys; `keys` keys must be in the table.
+    pub(crate) fn check(&self, to: &mut Check, keys: usize) {
+        to.equal("keys of the table", self.len, keys);
+        let mut len = 0;
+        for part in &self.parts {
+            let chunks = part.blocks.iter().flat_map(|block| block.iter());
+            let tags = chunks.flat_map(|chunk| &chunk.tags);
+            let taken = tags.filter(|tag| **tag != 0).count();
+            to.equal("keys of a part", part.len, taken);
+            len += taken;
+        }
+        to.equal("keys of all parts", self.len, len);
     }
 
     /// Returns the number of keys.

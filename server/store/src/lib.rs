@@ -29,6 +29,7 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+pub mod check;
 mod classes;
 pub mod command;
 mod effects;

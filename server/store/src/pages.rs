@@ -6,6 +6,8 @@
 //! table's callers compare the name, the wheel compares the record's stamp. The first page grows by
 //! doubling, so that a few items take little memory.
 
+use crate::check::Check;
+
 /// Binary logarithm of the number of places in a page.
 const PAGE_BITS: u32 = 8;
 const PAGE: usize = 1 << PAGE_BITS;
@@ -283,6 +285,38 @@ impl<T> Pages<T> {
             .sum::<usize>()
             + self.pages.capacity() * size_of::<Page<T>>()
             + self.rooms.capacity() * size_of::<Room>()
+    }
+}
+
+impl<T> Pages<T> {
+    /// Checks that the administration agrees with the places.
+    pub(crate) fn check(&self, to: &mut Check) {
+        let (mut len, mut gaps) = (0, 0);
+        to.equal("pages", self.rooms.len(), self.pages.len());
+        for (number, (page, room)) in self.pages.iter().zip(&self.rooms).enumerate() {
+            let used = page.iter().filter(|place| place.is_some()).count();
+            (len, gaps) = (len + used, gaps + usize::from(page.is_empty()));
+            to.within(
+                || format!("page {number}"),
+                |to| {
+                    to.equal("items", room.used, used);
+                    let is_free = |slot: usize| room.free[slot / 64] >> (slot % 64) & 1 == 1;
+                    let free = |slot| page.get(slot).is_some_and(Option::is_none);
+                    let agree = (0..PAGE).all(|slot| is_free(slot) == free(slot));
+                    to.holds("the free places are marked", agree);
+                },
+            );
+        }
+        to.equal("items", self.len, len);
+        to.equal("freed pages", self.gaps.len(), gaps);
+        let has_room = |number: &u32| {
+            let room = self.rooms.get(*number as usize);
+            room.is_some_and(|room| room.free.iter().any(|word| *word != 0))
+        };
+        to.holds(
+            "new items go into pages with room",
+            self.open.iter().all(has_room),
+        );
     }
 }
 

@@ -13,6 +13,7 @@
 //! sparse merges the node with a neighbour if both fit into one node with room to spare. Otherwise,
 //! slots do not move between neighbours.
 
+mod check;
 mod ordered;
 #[cfg(test)]
 mod tests;

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use punctual_resp::{OwnedArgs, Protocol, Reply};
+use punctual_store::check::Check;
 use punctual_store::events::{Classes, Sink};
 use punctual_store::{Now, Store, StoreOptions, Turn, command};
 
@@ -272,6 +273,9 @@ fn check(shards: usize, steps: Vec<Step>) {
     };
     for (at, step) in steps.into_iter().enumerate() {
         apply(&mut subject, &mut model, &step, at);
+        let mut found = Check::default();
+        Turn::new(&subject.store, model.now, &mut subject.sink, classes()).check(&mut found);
+        found.assert_none();
     }
     // Finally, every key with a deadline expires.
     let end = Now::from_ms(START_MS + (1 << 40));

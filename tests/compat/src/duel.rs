@@ -157,7 +157,13 @@ impl<'o> Duel<'o> {
             } else {
                 generator.next_act()
             };
-            match duel.act(&act) {
+            let done = duel.act(&act);
+            let done = if last {
+                done.and_then(|()| duel.check())
+            } else {
+                done
+            };
+            match done {
                 Ok(()) => progress(duel.summary.commands),
                 Err(Stop::Found(finding)) => {
                     return Err(DuelError::Differ(Box::new(duel.difference(*finding))));

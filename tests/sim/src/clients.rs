@@ -8,7 +8,7 @@ use crate::kernel::draws::Draws;
 use crate::kernel::{MILLI, Nanos};
 use crate::link::{Link, Prepared};
 use crate::model::{Key, Op, Span};
-use crate::{verdict, world};
+use crate::{recording, verdict, world};
 
 /// Port of all servers.
 pub const PORT: u16 = 6379;
@@ -173,6 +173,7 @@ impl Client {
     fn push(&mut self, key: usize, op: Op, form: Form) {
         let name = self.key_name(key);
         let arguments = op.arguments(&name, self.get);
+        recording::note(&arguments);
         let out = &mut self.link.unsent;
         let at = world::now();
         match form {

@@ -4,6 +4,7 @@
 use punctual_resp::Value;
 
 use crate::kernel::{MILLI, NodeId, SECOND};
+use crate::limits::Evicts;
 use crate::promises::{ISOLATION, Isolation};
 use crate::run::{Driver, Task, start};
 use crate::world;
@@ -38,12 +39,18 @@ impl Driver {
     pub fn add_fault(&mut self) {
         if self.plan.fault_every > 0 {
             // Faults come in bursts: many defects need a second fault before the first one is over.
-            let most = match self.draws.chance(self.plan.bursts) {
-                true => 50 * MILLI,
-                false => 2 * self.plan.fault_every,
+            let goes_on = self.draws.chance(self.plan.bursts);
+            let most = if goes_on {
+                50 * MILLI
+            } else {
+                2 * self.plan.fault_every
             };
             let pause = self.draws.between(1, most);
             self.add(world::now() + pause, Task::Fault);
+            if !goes_on {
+                let after = self.draws.between(0, pause);
+                self.add(world::now() + after, Task::Inspect);
+            }
         }
     }
 
@@ -57,6 +64,9 @@ impl Driver {
         if self.plan.writable && self.draws.chance(500_000) {
             let ms = self.draws.one_of(&["30", "300", "3000"]);
             self.chores.send(node, &["SET", "local", "1", "PX", ms]);
+        }
+        if self.plan.evicts != Evicts::Unlimited && self.draws.chance(400_000) {
+            return self.squeeze(node);
         }
         match self.draws.below(8) {
             0 | 1 if self.plan.failovers => self.chores.fail_over(node),

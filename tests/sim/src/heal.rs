@@ -45,7 +45,8 @@ impl Driver {
     pub fn heal(&mut self) {
         world::with(|kernel| kernel.calm_down());
         self.chores.end();
-        self.tasks.retain(|task| task.0.2 != Task::Fault);
+        self.tasks
+            .retain(|task| !matches!(task.0.2, Task::Fault | Task::Inspect));
         self.heals = true;
         self.common.ledger.drains = true;
         self.common.drains = true;
@@ -58,8 +59,12 @@ impl Driver {
         let mut asked = vec![false; self.clients.len()];
         loop {
             self.step(world::now() + 10 * MILLI);
-            if self.plan.promotions && world::now() >= order_at {
-                self.order_roles();
+            if world::now() >= order_at {
+                if self.plan.promotions {
+                    self.order_roles();
+                }
+                // A node that was frozen may have read an earlier limit later.
+                self.end_limits();
                 order_at = world::now() + 2 * SECOND;
             }
             for (client, asked) in self.clients.iter_mut().zip(&mut asked) {
@@ -87,8 +92,10 @@ impl Driver {
             }
         }
         self.compare_nodes(until + HEALING);
+        (1..=self.plan.nodes).for_each(|node| self.inspect_now(node));
         if !self.plan.failovers && !self.plan.promotions {
             self.compare_replay();
+            self.inspect_now(1);
         }
     }
 
@@ -145,8 +152,12 @@ impl Driver {
     /// Waits until all nodes have the same data.
     fn compare_nodes(&mut self, until: Nanos) {
         loop {
-            let digests: Vec<Option<Value>> = (1..=self.plan.nodes)
-                .map(|node| self.ask(node, &["DEBUG", "DIGEST"]))
+            // Digests leave out what is due; the number of keys does not.
+            let digests: Vec<Option<(Value, Value)>> = (1..=self.plan.nodes)
+                .map(|node| {
+                    let digest = self.ask(node, &["DEBUG", "DIGEST"])?;
+                    Some((digest, self.ask(node, &["DBSIZE"])?))
+                })
                 .collect();
             world::with(|kernel| kernel.trace.tell(|| format!("{digests:?}")));
             if digests

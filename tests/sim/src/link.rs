@@ -6,7 +6,7 @@ use crate::clients::PORT;
 use crate::kernel::network::ConnectionId;
 use crate::kernel::streams::EndId;
 use crate::kernel::{MILLI, Nanos, NodeId};
-use crate::{verdict, world};
+use crate::{recording, verdict, world};
 
 /// Whether a client can send commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +90,7 @@ impl Link {
 
     /// Adds a command to the output.
     pub fn push(&mut self, arguments: &[impl AsRef<[u8]>]) {
+        recording::note(arguments);
         punctual_resp::encode_command(&mut self.unsent, arguments);
     }
 
@@ -151,7 +152,7 @@ impl Link {
             return false;
         };
         match text.split(|byte| *byte == b' ').next().unwrap_or_default() {
-            b"LOADING" | b"MISCONF" | b"EXECABORT" | b"NOREPLICAS" => {}
+            b"LOADING" | b"MISCONF" | b"EXECABORT" | b"NOREPLICAS" | b"OOM" => {}
             b"READONLY" | b"UNBLOCKED" if self.nodes > 1 => self.is_misplaced = true,
             _ => {
                 let text = String::from_utf8_lossy(text);

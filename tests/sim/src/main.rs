@@ -7,10 +7,13 @@ mod bugs;
 mod calls;
 mod chores;
 mod clients;
+mod cluster;
 mod entries;
 mod faults;
 mod heal;
+mod inspection;
 mod kernel;
+mod limits;
 mod linear;
 mod link;
 mod model;
@@ -18,10 +21,13 @@ mod noise;
 mod options;
 mod party;
 mod plan;
+mod pops;
 mod promises;
+mod recording;
 mod registers;
 mod run;
 mod shrink;
+mod usage;
 mod verdict;
 mod workers;
 mod world;
@@ -56,6 +62,7 @@ fn options() -> Options {
     Options {
         bug: option("--bug").map(|bug| bug as usize),
         without: parts.map(part).collect(),
+        cluster: has_option("--cluster"),
         ..Options::default()
     }
 }
@@ -140,6 +147,7 @@ fn find_lies() -> bool {
 fn main() {
     apart::fix_addresses();
     calls::prepare();
+    usage::begin();
     run::warm_up();
     if has_option("--lies") {
         std::process::exit(i32::from(!find_lies()));
@@ -184,7 +192,8 @@ fn main() {
             }
         }
         if !line.starts_with("passed") {
-            println!("seed {seed}: {line}\n  make sim ONE={seed}");
+            let kind = if options.cluster { " CLUSTER=1" } else { "" };
+            println!("seed {seed}: {line}\n  make sim ONE={seed}{kind}");
             if has_option("--shrink") {
                 shrink::shrink(seed, &line, &options);
             }

@@ -8,6 +8,7 @@ use punctual_resp::Value;
 
 use crate::kernel::nodes::Node;
 use crate::kernel::{MILLI, Nanos};
+use crate::limits::Evicts;
 
 /// A command on a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,9 +88,10 @@ fn seen(state: State, is_there: bool, span: Span, node: &Node) -> bool {
         return !is_there;
     };
     let Some((earliest, latest)) = deadline else {
-        return is_there;
+        return is_there || node.evicts == Evicts::All;
     };
     match is_there {
+        false if matches!(node.evicts, Evicts::Volatile | Evicts::All) => true,
         // A reading of the clock rounds down to a millisecond, and a deadline rounds up.
         true => node.wall_range(span.sent, span.done).0 < latest + MILLI,
         false => node.wall_range(since, span.done).1 >= earliest,

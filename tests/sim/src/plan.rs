@@ -1,8 +1,10 @@
 //! What a seed draws before its run: servers, clients, faults and their rates.
 
 use crate::clients::Habits;
+use crate::cluster::plan::Shape;
 use crate::kernel::draws::Draws;
 use crate::kernel::{MICRO, MILLI, Nanos, SECOND, Weather};
+use crate::limits::Evicts;
 use crate::workers::Role;
 
 /// The plan of a run.
@@ -46,11 +48,24 @@ pub struct Plan {
     pub noise: usize,
     /// Whether clients may write to replicas.
     pub writable: bool,
+    /// What nodes evict at a limit of memory, and the policy's name.
+    pub evicts: Evicts,
+    pub policy: &'static str,
     /// Rate per million at which a client reads late what has arrived.
     pub slow: u64,
+    /// The cluster that the nodes form, in a run of this kind.
+    pub shape: Option<Shape>,
 }
 
 impl Plan {
+    /// Draws the plan of a seed, of a cluster or of another kind.
+    pub fn of(seed: u64, cluster: bool) -> Self {
+        match cluster {
+            true => Self::draw_cluster(seed),
+            false => Self::draw(seed),
+        }
+    }
+
     /// Draws the plan of a seed.
     pub fn draw(seed: u64) -> Self {
         let mut draws = Draws::new(seed ^ 0x706c_616e);
@@ -79,14 +94,17 @@ impl Plan {
         if !alone {
             weather.drift_ppm = 0;
         }
+        let (evicts, policy) = Evicts::draw(&mut draws, !promotions);
         let files_fail = weather.failed_writes + weather.failed_syncs > 0;
         Self {
             nodes,
             failovers,
             promotions,
             keepers: usize::from(promotions) * draws.between(2, 5) as usize,
+            evicts,
+            policy,
             members: match draws.below(2) {
-                1 if !promotions => draws.between(2, 5) as usize,
+                1 if !promotions && evicts != Evicts::All => draws.between(2, 5) as usize,
                 _ => 0,
             },
             noise: draws.one_of(&[0, 1, 2]),
@@ -102,7 +120,7 @@ impl Plan {
             habits: Habits::draw(&mut draws, files_fail, failovers),
             workers: match draws.below(3) {
                 0 => Vec::new(),
-                _ if promotions => Vec::new(),
+                _ if promotions || evicts == Evicts::All => Vec::new(),
                 copies => Role::ALL.repeat(copies as usize),
             },
             weather,
@@ -117,6 +135,7 @@ impl Plan {
             clock_jumps: alone && draws.chance(400_000),
             partitions: draws.chance(500_000),
             chores: draws.chance(500_000),
+            shape: None,
         }
     }
 }

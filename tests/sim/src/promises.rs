@@ -43,19 +43,49 @@ impl Promises {
     }
 }
 
-/// A client with a key of its own.
+/// Reads a keeper's key, and whether the set of all its values has the key's value. Only a primary
+/// runs GETEX.
+const READ: &str = "local value = redis.call('GETEX', KEYS[1]) \
+    return {value, redis.call('SISMEMBER', KEYS[2], value or '')}";
+
+/// What a keeper has sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Read,
+    /// Sets the key and adds the value to the set, in a transaction.
+    Write,
+    /// The same, and WAIT.
+    Promise,
+}
+
+#[derive(Debug)]
+struct Sent {
+    step: Step,
+    at: Nanos,
+    /// Number of replies, and the replies so far.
+    count: usize,
+    replies: Vec<Value>,
+}
+
+/// A client with a key of its own, and a set with all values that the key had. The set keeps
+/// what a later write of the key would hide.
 pub struct Keeper {
     number: usize,
     replicas: usize,
     link: Link,
-    /// Number of missing replies, the time of sending, and whether the command is a write.
-    waits: Option<(usize, Nanos, bool)>,
+    sent: Option<Sent>,
     last: u64,
     promised: u64,
-    /// Whether the last write was refused, so that the reply of WAIT promises nothing.
-    refused: bool,
     kept: bool,
     done: u64,
+}
+
+fn is_error(reply: &Value) -> bool {
+    match reply {
+        Value::Error(_) => true,
+        Value::Array(parts) => parts.iter().any(is_error),
+        _ => false,
+    }
 }
 
 impl Keeper {
@@ -64,18 +94,52 @@ impl Keeper {
             number,
             replicas: nodes - 1,
             link: Link::new(nodes),
-            waits: None,
+            sent: None,
             last: 0,
             promised: 0,
-            refused: false,
             kept: false,
             done: 0,
         }
     }
 
+    /// Sends the commands of a step.
+    fn send(&mut self, step: Step, draws: &mut Draws) {
+        let (key, set) = (
+            format!("kept:{}", self.number),
+            format!("seen:{}", self.number),
+        );
+        self.last += u64::from(step != Step::Read);
+        let (value, replicas) = (self.last.to_string(), self.replicas.to_string());
+        let mut lines = match step {
+            Step::Read => vec![vec!["EVAL", READ, "2", &key, &set]],
+            Step::Write | Step::Promise => vec![
+                vec!["MULTI"],
+                vec!["SET", &key, &value],
+                vec!["SADD", &set, &value],
+                vec!["EXEC"],
+            ],
+        };
+        if step == Step::Promise {
+            // With a short time, a keeper often writes while the node is frozen.
+            lines.push(vec!["WAIT", &replicas, draws.one_of(&["30", "30", "300"])]);
+        }
+        lines.iter().for_each(|line| self.link.push(line));
+        self.sent = Some(Sent {
+            step,
+            at: world::now(),
+            count: lines.len(),
+            replies: Vec::new(),
+        });
+        self.link.flush();
+    }
+
     fn check(&self, reply: &Value) {
-        let value = match reply {
-            Value::Bulk(bytes) => std::str::from_utf8(bytes).ok(),
+        let (value, in_set) = match reply {
+            Value::Array(parts) => (parts.first(), parts.get(1)),
+            _ => (None, None),
+        };
+        let value = match value {
+            Some(Value::Bulk(bytes)) => std::str::from_utf8(bytes).ok(),
             _ => None,
         };
         let value = value.and_then(|text| text.parse().ok()).unwrap_or(0);
@@ -84,6 +148,40 @@ impl Keeper {
                 "the key of keeper {} at node {} has {value}, which is not between {} (promised) and {}",
                 self.number, self.link.node, self.promised, self.last
             ));
+        }
+        if value > 0 && in_set != Some(&Value::Int(1)) {
+            verdict::stop(&format!(
+                "node {} has half of a transaction of keeper {}: {value}",
+                self.link.node, self.number
+            ));
+        }
+    }
+
+    /// Handles the replies of a step.
+    fn ended(&mut self, sent: &Sent, common: &Common) {
+        let number = self.number;
+        world::with(|kernel| kernel.trace.tell(|| format!("k{number} {sent:?}")));
+        self.done += sent.count as u64;
+        // The role may change between the transaction and WAIT.
+        let (exec, wait) = match sent.step {
+            Step::Promise => (&sent.replies[sent.count - 2], sent.replies.last()),
+            _ => (&sent.replies[sent.count - 1], None),
+        };
+        if is_error(exec) {
+            return;
+        }
+        if sent.step == Step::Read {
+            return self.check(exec);
+        }
+        if common.promises.must_refuse(self.link.node, sent.at) {
+            verdict::stop(&format!(
+                "node {} without replicas accepts a write",
+                self.link.node
+            ));
+        }
+        if matches!(wait, Some(Value::Int(count)) if *count >= self.replicas as i64) {
+            self.promised = self.last;
+            self.kept |= common.drains;
         }
     }
 }
@@ -96,71 +194,36 @@ impl Party for Keeper {
     fn act(&mut self, _common: &mut Common, draws: &mut Draws) -> Option<Nanos> {
         match self.link.prepare() {
             Prepared::Later(pause) => return Some(pause),
-            Prepared::Ready { .. } if self.waits.is_none() => {}
+            Prepared::Ready { .. } if self.sent.is_none() => {}
             _ => return None,
         }
-        let key = format!("kept:{}", self.number);
-        let writes = draws.chance(700_000);
-        if writes {
-            self.last += 1;
-            let value = self.last.to_string();
-            self.link.push(&["SET", &key, &value]);
-            let replicas = self.replicas.to_string();
-            // With a short time, a keeper often writes while the node is frozen.
-            let time = draws.one_of(&["30", "30", "300"]);
-            self.link.push(&["WAIT", &replicas, time]);
-        } else {
-            // Only a primary answers this read.
-            self.link.push(&["GETEX", &key]);
-        }
-        let count = 1 + usize::from(writes);
-        self.waits = Some((count, world::now(), writes));
-        self.link.flush();
+        // While WAIT waits, a keeper sends nothing that a frozen node could find later.
+        let step = draws.one_of(&[Step::Read, Step::Write, Step::Write, Step::Promise]);
+        self.send(step, draws);
         None
     }
 
     fn changed(&mut self, common: &mut Common, _draws: &mut Draws) -> bool {
         let arrived = self.link.read();
         let mut ended = false;
-        for reply in &arrived.replies {
-            let Some((count, sent, writes)) = self.waits else {
+        for reply in arrived.replies {
+            let Some(sent) = &mut self.sent else {
                 verdict::stop(&format!("a reply without a command: {reply:.200?}"));
             };
-            self.done += 1;
-            let (number, promised) = (self.number, self.promised);
-            world::with(|kernel| {
-                let trace = &kernel.trace;
-                trace.tell(|| format!("k{number} {writes} {promised} {reply:?}"));
-            });
-            // The role may change between the two commands.
-            self.link.note_place(reply);
-            let refused = match (writes, count) {
-                (true, 1) => matches!(reply, Value::Error(_)),
-                _ => self.link.is_refused(reply, &"keeper"),
-            };
-            match (writes, count) {
-                (false, _) if !refused => self.check(reply),
-                (true, 2) => {
-                    self.refused = refused;
-                    if !refused && common.promises.must_refuse(self.link.node, sent) {
-                        verdict::stop(&format!(
-                            "node {} without replicas accepts a write",
-                            self.link.node
-                        ));
-                    }
-                }
-                (true, _) if !refused && !self.refused => {
-                    if matches!(reply, Value::Int(count) if *count >= self.replicas as i64) {
-                        self.promised = self.last;
-                        self.kept |= common.drains;
-                    }
-                }
-                _ => {}
+            match (sent.step, sent.replies.len()) {
+                // WAIT at a replica is an error of another kind.
+                (Step::Promise, 4) => self.link.note_place(&reply),
+                _ => drop(self.link.is_refused(&reply, &"keeper")),
             }
-            self.waits = (count > 1).then_some((count - 1, sent, writes));
-            ended = self.waits.is_none();
+            sent.replies.push(reply);
+            if sent.replies.len() == sent.count
+                && let Some(sent) = self.sent.take()
+            {
+                ended = true;
+                self.ended(&sent, common);
+            }
         }
-        if arrived.lost || self.waits.is_none() && self.link.moves() {
+        if arrived.lost || self.sent.is_none() && self.link.moves() {
             self.lose();
         }
         arrived.lost || arrived.connected || ended
@@ -168,7 +231,7 @@ impl Party for Keeper {
 
     fn lose(&mut self) {
         self.link.lose();
-        self.waits = None;
+        self.sent = None;
     }
 
     fn missing(&self) -> Option<String> {

@@ -9,6 +9,7 @@ use punctual_server::Server;
 
 use crate::chores::Chores;
 use crate::clients::{Client, PORT};
+use crate::inspection::Inspections;
 use crate::kernel::draws::Draws;
 use crate::kernel::streams::EndId;
 use crate::kernel::{Kernel, MILLI, Nanos, NodeId, SECOND};
@@ -19,7 +20,7 @@ use crate::plan::Plan;
 use crate::promises::{self, Keeper, Promises};
 use crate::registers::{Member, Registers};
 use crate::workers::{Ledger, Worker};
-use crate::{baton, verdict, world};
+use crate::{baton, cluster, recording, verdict, world};
 
 /// Something that the driver does at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,6 +28,8 @@ pub enum Task {
     Act(usize),
     Work(usize),
     Fault,
+    /// DEBUG CHECK on all nodes that run.
+    Inspect,
     Restart(NodeId),
     EndStorm,
     EndPartition(NodeId, NodeId),
@@ -54,6 +57,7 @@ pub struct Driver {
     /// The node that the others follow when they start.
     pub primary: NodeId,
     pub chores: Chores,
+    pub inspections: Inspections,
     pub kills: u64,
     pub promotions: u64,
 }
@@ -84,7 +88,7 @@ fn yes_or_no(yes: bool) -> &'static str {
 
 /// Starts a server.
 pub fn start(node: NodeId, primary: NodeId, plan: &Plan) {
-    let (loops, append_sync) = (plan.loops, plan.append_sync);
+    let (loops, append_sync, policy) = (plan.loops, plan.append_sync, plan.policy);
     let appends = yes_or_no(node == 1 || plan.replicas_append);
     let read_only = yes_or_no(!plan.writable);
     let primary = match node == primary {
@@ -110,6 +114,9 @@ pub fn start(node: NodeId, primary: NodeId, plan: &Plan) {
             .option("enable-debug-command", "yes")
             .option("appendfsync", append_sync)
             .option("protected-mode", "no")
+            .option("maxmemory-policy", policy)
+            // With less tenacity, a step of eviction ends by real time.
+            .option("maxmemory-eviction-tenacity", "100")
             // The slow log measures real time, which differs between two runs.
             .option("slowlog-log-slower-than", "-1")
             .option("seed", &(1_000 + node).to_string())
@@ -135,21 +142,29 @@ fn is_disk_failure(error: &str) -> bool {
 /// Runs a seed. Ends the process.
 pub fn run(seed: u64, options: &Options) -> ! {
     verdict::fail_on_panic();
-    let mut plan = Plan::draw(seed);
+    recording::begin(seed);
+    let mut plan = Plan::of(seed, options.cluster);
     plan.weather.lie = options.lie;
     for part in &options.without {
         part.leave_out(&mut plan);
     }
     #[cfg(sim_bug)]
     if let Some(bug) = options.bug {
-        punctual_store::planted::Bug::ALL[bug].plant();
+        crate::bugs::plant(bug);
     }
     if std::env::var_os("SIM_PLAN").is_some() {
         eprintln!("{plan:?}");
     }
     let mut kernel = Kernel::new(seed, plan.nodes, plan.weather.clone());
+    kernel
+        .nodes
+        .iter_mut()
+        .for_each(|node| node.evicts = plan.evicts);
     kernel.trace.prints = std::env::var_os("SIM_TRACE").is_some();
     baton::begin(kernel);
+    if let Some(shape) = plan.shape.take() {
+        cluster::run(seed, plan, shape);
+    }
     let mut driver = Driver::new(seed, plan);
     driver.run();
     driver.report()
@@ -199,6 +214,7 @@ impl Driver {
             dead: Vec::new(),
             primary: 1,
             chores: Chores::default(),
+            inspections: Inspections::default(),
             kills: 0,
             promotions: 0,
             plan,
@@ -247,6 +263,7 @@ impl Driver {
                 Task::Act(client) => self.act(client),
                 Task::Work(worker) => self.work(worker),
                 Task::Fault => self.fault(),
+                Task::Inspect => self.inspect(),
                 Task::Restart(node) => self.restart(node),
                 Task::EndStorm => return false,
                 Task::EndPartition(from, to) => {
@@ -289,7 +306,7 @@ impl Driver {
             if self.parties[at].changed(&mut self.common, &mut self.draws) {
                 self.add(world::now() + pause, Task::Work(at));
             }
-        } else {
+        } else if !self.inspections.changed(end) {
             self.chores.changed(end);
         }
     }

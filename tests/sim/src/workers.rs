@@ -11,6 +11,7 @@ use crate::kernel::{MILLI, Nanos, NodeId};
 use crate::link::{Link, Prepared};
 use crate::model::Span;
 use crate::party::{Common, Party};
+use crate::pops::{self, Times};
 use crate::{verdict, world};
 
 /// Number of timers that workers look at: the latest ones.
@@ -90,9 +91,10 @@ const MOST_JOBS: usize = 200;
 
 #[derive(Debug, Default)]
 struct Item {
-    known: bool,
-    delivered: bool,
     sent: Nanos,
+    /// Times of the replies to RPUSH and to the pop.
+    known: Option<Nanos>,
+    delivered: Option<Nanos>,
 }
 
 #[derive(Debug)]
@@ -122,8 +124,8 @@ pub struct Ledger {
     node: NodeId,
     next: u64,
     items: BTreeMap<u64, Item>,
-    /// Times until which pops without a reply may have taken an item.
-    lost_pops: Vec<Nanos>,
+    /// Times between which pops without a reply may have taken an item.
+    lost_pops: Vec<Times>,
     /// Pops in a row that found nothing, during the time without faults.
     empty_pops: u64,
     timers: BTreeMap<u64, Timer>,
@@ -240,8 +242,8 @@ impl Ledger {
     /// Checks a reply. Returns the next command of the worker, if it must be this one.
     fn reply(&mut self, work: &Work, reply: &Value, span: Span, draws: &mut Draws) -> Option<Work> {
         match *work {
-            Work::Push(id) => self.items.get_mut(&id)?.known = true,
-            Work::Pop => self.popped(reply),
+            Work::Push(id) => self.items.get_mut(&id)?.known = Some(span.done),
+            Work::Pop => self.popped(reply, span.done),
             Work::SetTimer(id, _) => {
                 let timer = self.timers.get_mut(&id)?;
                 timer.known = true;
@@ -270,7 +272,7 @@ impl Ledger {
         None
     }
 
-    fn popped(&mut self, reply: &Value) {
+    fn popped(&mut self, reply: &Value, done: Nanos) {
         let Value::Array(parts) = reply else {
             self.empty_pops += 1;
             return;
@@ -280,7 +282,7 @@ impl Ledger {
         let Some(item) = self.items.get_mut(&id) else {
             broken("an item that nobody pushed", id, reply)
         };
-        if std::mem::replace(&mut item.delivered, true) {
+        if item.delivered.replace(done).is_some() {
             broken("an item is delivered twice", id, item);
         }
     }
@@ -369,9 +371,9 @@ impl Ledger {
     }
 
     /// Considers a command that has no reply and that can no longer run.
-    fn lost(&mut self, work: &Work, at: Nanos) {
+    fn lost(&mut self, work: &Work, times: Times) {
         match *work {
-            Work::Pop => self.lost_pops.push(at),
+            Work::Pop => self.lost_pops.push(times),
             Work::AckEntry(_, id) => self.entries.acknowledged(id, None),
             Work::Ack { id, .. } => {
                 if let Some(job) = self.jobs.get_mut(&id) {
@@ -381,6 +383,20 @@ impl Ledger {
             // Their effects stay unknown.
             _ => {}
         }
+    }
+
+    /// Returns the times between which the items that nobody got were taken: a later item is popped
+    /// later.
+    fn missing_items(&self) -> Vec<Times> {
+        let known = self.items.values().filter(|item| item.delivered.is_none());
+        let known = known.filter_map(|item| Some((item.sent, item.known?)));
+        let until = |known: Nanos| {
+            let later = self.items.values().filter(|other| other.sent > known);
+            later.filter_map(|other| other.delivered).min()
+        };
+        known
+            .map(|(sent, known)| (sent, until(known).unwrap_or(Nanos::MAX)))
+            .collect()
     }
 
     /// Returns the number of jobs that are not acknowledged yet.
@@ -397,21 +413,11 @@ impl Ledger {
             .filter(|timer| timer.known && !timer.counted)
             .count();
         let jobs = self.open_jobs();
-        let mut items: Vec<Nanos> = self
-            .items
-            .values()
-            .filter(|item| item.known && !item.delivered)
-            .map(|item| item.sent)
-            .collect();
-        // A lost pop may have taken an item that was sent before the pop could no longer run.
-        items.sort_unstable_by(|a, b| b.cmp(a));
-        let mut pops = self.lost_pops.clone();
-        pops.sort_unstable_by(|a, b| b.cmp(a));
-        let taken =
-            items.len() <= pops.len() && items.iter().zip(&pops).all(|(item, pop)| item <= pop);
+        let items = self.missing_items();
+        let taken = pops::explain(&items, &self.lost_pops);
         let entries = self.entries.missing();
         let all = taken && self.empty_pops >= 3 && timers == 0 && jobs == 0 && entries == 0;
-        let (items, pops) = (items.len(), pops.len());
+        let (items, pops) = (items.len(), self.lost_pops.len());
         let text = || {
             format!(
                 "{timers} timers, {jobs} jobs, {items} items, {pops} lost pops, {entries} entries"
@@ -427,8 +433,10 @@ pub struct Worker {
     link: Link,
     done: u64,
     current: Option<(Work, Nanos)>,
-    unknown: Option<Work>,
+    unknown: Option<(Work, Nanos)>,
     next: Option<Work>,
+    /// Whether the worker closes its connection while its pop waits for an item.
+    leaves: bool,
 }
 
 impl Worker {
@@ -440,6 +448,7 @@ impl Worker {
             current: None,
             unknown: None,
             next: None,
+            leaves: false,
         }
     }
 }
@@ -453,13 +462,17 @@ impl Party for Worker {
         let ledger = &mut common.ledger;
         let prepared = self.link.prepare();
         if let Prepared::Ready { settled: true } | Prepared::Connecting { settled: true } = prepared
-            && let Some(work) = self.unknown.take()
+            && let Some((work, sent)) = self.unknown.take()
         {
-            ledger.lost(&work, self.link.settled_at);
+            ledger.lost(&work, (sent, self.link.settled_at));
         }
         match prepared {
             Prepared::Later(pause) => return Some(pause),
             Prepared::Ready { .. } if self.current.is_none() => {}
+            Prepared::Ready { .. } if std::mem::take(&mut self.leaves) => {
+                self.lose();
+                return Some(5 * MILLI);
+            }
             _ => return None,
         }
         let work = self.next.take().or_else(|| ledger.draw(self.role, draws));
@@ -471,9 +484,10 @@ impl Party for Worker {
         self.link.push(&arguments);
         let now = world::now();
         ledger.sent(&work, now);
+        self.leaves = matches!(work, Work::Pop) && !ledger.drains && draws.chance(100_000);
         self.current = Some((work, now));
         self.link.flush();
-        None
+        self.leaves.then(|| draws.between(MILLI, 150 * MILLI))
     }
 
     fn changed(&mut self, common: &mut Common, draws: &mut Draws) -> bool {
@@ -484,6 +498,7 @@ impl Party for Worker {
             let Some((work, sent)) = self.current.take() else {
                 verdict::stop(&format!("a reply without a command: {reply:.200?}"));
             };
+            self.leaves = false;
             world::with(|kernel| kernel.trace.tell(|| format!("{work:?} {reply:?}")));
             self.done += 1;
             // The reply to an earlier attempt to create the group was lost.
@@ -500,10 +515,11 @@ impl Party for Worker {
 
     fn lose(&mut self) {
         self.link.lose();
+        self.leaves = false;
         // An acknowledgement that was not sent is given up: the lease ends by itself.
         self.next = None;
-        if let Some((work, _)) = self.current.take() {
-            self.unknown = Some(work);
+        if let Some(current) = self.current.take() {
+            self.unknown = Some(current);
         }
     }
 

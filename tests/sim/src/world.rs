@@ -2,10 +2,10 @@
 
 use std::cell::Cell;
 
-use crate::baton;
 use crate::kernel::network::Address;
 use crate::kernel::streams::EndId;
 use crate::kernel::{DRIVER, Kernel, Nanos, NodeId};
+use crate::{baton, usage};
 
 thread_local! {
     /// Node of the next thread that this thread starts.
@@ -20,6 +20,7 @@ pub fn node_to_start() -> Option<NodeId> {
 /// Starts the first thread of a node.
 pub fn start(node: NodeId, work: impl FnOnce() + Send + 'static) {
     NEXT_NODE.set(Some(node));
+    with(|kernel| kernel.nodes[node].life = usage::new_life());
     let thread = std::thread::Builder::new().name(format!("node-{node}"));
     drop(
         thread

@@ -37,6 +37,8 @@ pub(super) struct Link {
 /// An open connection, for CLUSTER LINKS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenLink {
+    /// ID of the connection.
+    pub id: LinkId,
     /// The node at the other side.
     pub node: NodeId,
     /// Whether this node has opened the connection.
@@ -116,14 +118,15 @@ impl Links {
 
     /// Returns the connections between which bytes flow, of known nodes.
     fn of_nodes(&self) -> Vec<OpenLink> {
-        let open = |link: &Link| {
+        let open = |(id, link): (&LinkId, &Link)| {
             Some(OpenLink {
+                id: *id,
                 node: link.dialed.or(link.sender).filter(|_| link.connected)?,
                 dialed: link.dialed.is_some(),
                 created_ms: link.created_ms,
             })
         };
-        self.by_id.values().filter_map(open).collect()
+        self.by_id.iter().filter_map(open).collect()
     }
 
     /// Returns the open connections to other nodes.

@@ -121,7 +121,8 @@ pub enum Output {
     Promoted,
     /// The own node has lost these slots to another primary: remove their keys.
     Lost(SlotSet),
-    /// Pause writes of clients until this time, for a manual failover.
+    /// Pause writes of clients until this time, for a manual failover. Call [`Machine::paused`]
+    /// once no write runs any more.
     Pause(u64),
     /// End the pause.
     Resume,

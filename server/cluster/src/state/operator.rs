@@ -160,10 +160,19 @@ impl Machine {
             return Err(OperatorError::NoPrimary);
         }
         let slots = SlotSet::from_iter([slot]);
-        if empty {
-            self.migrating.remove(&slot);
-        }
+        let was_moving = empty && self.migrating.remove(&slot).is_some();
         let was_own = self.nodes.own().slots.contains(slot);
+        let settled = self
+            .nodes
+            .get(owner)
+            .is_some_and(|node| node.slots.contains(slot))
+            && !self.importing.contains_key(&slot)
+            && !self.migrating.contains_key(&slot)
+            && !self.unclaimed.contains(slot);
+        if settled && !was_moving {
+            // The owner's claim came first over the bus. There is nothing to save.
+            return Ok(());
+        }
         self.nodes.assign(&slots, owner);
         self.unclaimed.remove(slot);
         self.changed();
@@ -174,6 +183,9 @@ impl Machine {
         }
         if owner == self.own_id() && self.importing.remove(&slot).is_some() {
             self.bump_epoch(now_ms);
+            // The old owner forgets the slot after the reply, so the claim must survive a power
+            // cut.
+            self.save_now();
             self.announce();
         }
         self.finish();

@@ -58,8 +58,11 @@ impl Machine {
             return;
         };
         let mut news = claimed.without(&node.slots);
-        // An arriving slot keeps its owner until the operator names the new one.
-        self.importing.keys().for_each(|slot| news.remove(*slot));
+        // An arriving slot keeps its owner until the operator names the new one, or until a
+        // failover leaves it without an owner.
+        let arriving = self.importing.keys();
+        let owned = arriving.filter(|slot| self.nodes.owner(**slot).is_some());
+        owned.for_each(|slot| news.remove(*slot));
         for node in self.nodes.iter() {
             if node.config_epoch >= epoch {
                 let kept = node.slots.without(&self.unclaimed);

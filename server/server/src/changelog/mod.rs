@@ -24,6 +24,7 @@ use std::sync::mpsc::Sender;
 use std::thread::Thread;
 
 use parking_lot::Mutex;
+use punctual_store::check::Check;
 use punctual_store::lock_order::{OrderedMutex, Rank};
 use punctual_store::{Effects, KeyHash, Turn, write_select};
 
@@ -340,6 +341,27 @@ impl ChangeLog {
     fn position_of(&self, key: KeyHash) -> u64 {
         let unreleased = self.unreleased.get();
         unreleased.map_or(0, |table| table.position(key))
+    }
+
+    /// Checks the positions of the file's readers. The caller holds every shard, so nothing is
+    /// appended meanwhile.
+    pub(crate) fn check(&self, to: &mut Check) {
+        let state = self.state.lock();
+        let end = self.file_end();
+        let pending = state
+            .file
+            .as_ref()
+            .map_or(0, |file| file.pending.len() as u64);
+        // The readers' threads have taken all bytes but the pending ones.
+        let taken = end.saturating_sub(pending);
+        to.holds("the file's end counts the pending bytes", pending <= end);
+        to.holds("what is released was written", self.released() <= taken);
+        to.holds("what is synced was written", self.synced() <= taken);
+        if let Some(file) = &state.file {
+            let places = || file.marks.iter().map(|(place, _)| *place);
+            let in_order = places().is_sorted() && places().all(|place| place as u64 <= pending);
+            to.holds("marks are among the pending bytes", in_order);
+        }
     }
 
     /// Makes the next effect select its database, for a reader that starts here and has seen no

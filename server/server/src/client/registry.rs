@@ -368,6 +368,17 @@ impl Clients {
         self.waiting.load(Ordering::Relaxed)
     }
 
+    /// Returns whether the counters have at least the clients of the list. A client that was killed
+    /// is counted until its loop closes the connection. Loops count without a common lock, so the
+    /// caller repeats the call if the result is false.
+    pub(crate) fn agree(&self) -> bool {
+        let all = self.all.lock();
+        let waiting = all
+            .values()
+            .filter(|client| client.waiting.load(Ordering::Relaxed));
+        self.connected() >= all.len() as u64 && self.waiting() >= waiting.count() as u64
+    }
+
     /// Returns all clients in the order of their ids.
     pub fn list(&self) -> Vec<Arc<ClientInfo>> {
         self.all.lock().values().cloned().collect()

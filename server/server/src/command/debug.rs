@@ -3,6 +3,7 @@
 //! As in Redis, the handler of DEBUG parses the subcommand, so the command table has no rows for
 //! subcommands of DEBUG.
 
+mod check;
 mod loading;
 mod process;
 mod protocol;
@@ -86,6 +87,16 @@ static SUBCOMMANDS: &[Subcommand] = &[
             "CHANGE-REPL-ID",
             "    Change the replication IDs of the instance.",
             "    Dangerous: should be used only for testing the replication subsystem.",
+        ],
+    ),
+    row(
+        "check",
+        2..=2,
+        check::check,
+        &[
+            "CHECK",
+            "    Check that indexes and counters agree with the data. Reply OK, or an error that",
+            "    names the first disagreements. Locks all keys for a time that depends on their number.",
         ],
     ),
     row(

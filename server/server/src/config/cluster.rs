@@ -98,6 +98,8 @@ pub struct ClusterSettings {
     pub protected_bus: bool,
     /// `cluster-slot-stats-enabled`.
     pub slot_stats: bool,
+    /// `cluster-link-sendbuf-limit` in bytes; 0 without one.
+    pub link_buffer_max: u64,
     /// `cluster-preferred-endpoint-type`.
     pub endpoint: Endpoint,
 }
@@ -125,6 +127,7 @@ impl ClusterSettings {
             announce_bus_port: values.number("cluster-announce-bus-port"),
             protected_bus: values.yes("cluster-bus-port-protected-mode"),
             slot_stats: values.yes("cluster-slot-stats-enabled"),
+            link_buffer_max: values.bytes("cluster-link-sendbuf-limit"),
             endpoint: match values.word("cluster-preferred-endpoint-type") {
                 "hostname" => Endpoint::Hostname,
                 "unknown-endpoint" => Endpoint::Unknown,

@@ -108,6 +108,8 @@ pub(crate) struct Dispatcher<'a, 's> {
     memory_check: &'a AtomicI64,
     /// Whether memory was short when the client's command began.
     pub(crate) out_of_memory: bool,
+    /// In cluster mode, the slot of the admitted command's keys.
+    slot: Option<u16>,
     /// Permissions and progress of the running script.
     pub(crate) script: ScriptLimits,
     /// Errors of scripts, for the load of an append-only file.
@@ -145,6 +147,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
             hold: Hold::new(None),
             memory_check: &shared.memory.check_at[loop_number].0,
             out_of_memory: false,
+            slot: None,
             script: ScriptLimits::default(),
             script_errors: ScriptErrors::default(),
             background,

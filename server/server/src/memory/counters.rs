@@ -8,6 +8,7 @@
 //! counters is the number of bytes in use. A counter keeps its value when its thread ends.
 
 use std::cell::Cell;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 
 /// Number of counters for threads without their own counter, which share them.
@@ -34,6 +35,9 @@ static USED: AtomicU32 = AtomicU32::new(SHARED);
 static NEXT: AtomicU32 = AtomicU32::new(0);
 /// True if the program's allocator calls [`add`].
 static COUNTS: AtomicBool = AtomicBool::new(false);
+
+/// Replaces the sum of the counters if several servers with counts of their own share a process.
+static SOURCE: OnceLock<fn() -> u64> = OnceLock::new();
 
 /// Value of [`OWN`] for a thread without a counter.
 const NONE: u32 = u32::MAX;
@@ -76,10 +80,20 @@ pub fn enable() {
     COUNTS.store(true, Ordering::Relaxed);
 }
 
+/// Same as [`enable`], for a process with several servers: `used` returns the bytes in use by the
+/// server to which the calling thread belongs. The first call counts.
+pub fn enable_with(used: fn() -> u64) {
+    let _ = SOURCE.set(used);
+    enable();
+}
+
 /// Returns the bytes in use, or `None` if the allocator does not count. O(counters in use).
 pub fn used() -> Option<u64> {
     if !COUNTS.load(Ordering::Relaxed) {
         return None;
+    }
+    if let Some(source) = SOURCE.get() {
+        return Some(source());
     }
     let used = &ALL[..USED.load(Ordering::Relaxed) as usize];
     let bytes: i64 = used.iter().map(|c| c.bytes.load(Ordering::Relaxed)).sum();

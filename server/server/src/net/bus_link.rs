@@ -14,6 +14,8 @@ pub(crate) struct BusLink {
     input: Vec<u8>,
     /// Maximum number of bytes of the next read.
     room: usize,
+    /// Unsent bytes after the last step of the connection.
+    unsent: usize,
 }
 
 /// Smallest room for a read. A heartbeat in a cluster of 100 nodes has 3.4 KB. The room grows with
@@ -35,7 +37,21 @@ impl BusLink {
             output: Vec::new(),
             input: Vec::new(),
             room: ROOM_MIN,
+            unsent: 0,
         }
+    }
+
+    /// Sets the number of unsent bytes of the connection, `output` included. Returns the number if
+    /// it has changed.
+    pub(crate) fn set_unsent(&mut self, of_dial: usize) -> Option<usize> {
+        let unsent = of_dial + self.output.len();
+        let changed = std::mem::replace(&mut self.unsent, unsent) != unsent;
+        changed.then_some(unsent)
+    }
+
+    /// Returns the number of unsent bytes.
+    pub(crate) fn unsent(&self) -> usize {
+        self.unsent
     }
 
     /// Takes the events since the last call.

@@ -154,14 +154,15 @@ pub(crate) fn enforce(
         };
         let own = || counters::own() - memory.invalidations.load(Ordering::Relaxed) as i64;
         let (before, discarded) = (own(), turn.discarded.evicted_bytes());
-        let mut evicted = 0;
+        let evicted_before = turn.stats.evicted;
         let mut late = false;
+        // A shard without keys to evict asks too, so the calls do not count evictions.
         let mut enough = |turn: &mut Turn<'_>| {
+            let evicted = turn.stats.evicted - evicted_before;
             let freed = (before - own())
                 + (evicted * RECORD) as i64
                 + (turn.discarded.evicted_bytes() - discarded) as i64;
             late = evicted > 0 && evicted % EVICTIONS_PER_CHECK == 0 && elapsed_us() >= step_us;
-            evicted += 1;
             freed >= excess + slack || late || evicted > 4 * EVICTIONS_PER_CHECK
         };
         let outcome = turn.evict(policy, loop_number, loops as usize, &mut enough);

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
+use punctual_store::check::Check;
 use punctual_store::lock_order::{OrderedMutex, Rank};
 use punctual_store::planted::Bug;
 
@@ -161,6 +162,38 @@ impl Replicas {
             .map_or(0, |backlog| backlog.beyond());
         drop(stream);
         self.beyond_backlog.store(beyond, Ordering::Relaxed);
+    }
+
+    /// Checks the stream's end against the offset, and the replicas' positions in the stream. The
+    /// caller holds every shard.
+    pub(crate) fn check(&self, to: &mut Check, offset: impl Fn() -> u64) {
+        let stream = self.stream.lock();
+        let Some(backlog) = &stream.backlog else {
+            return;
+        };
+        let offset = offset();
+        to.equal("end of the replication stream", backlog.end(), offset + 1);
+        for replica in stream.replicas.iter().filter(|replica| !replica.is_gone()) {
+            to.within(
+                || format!("replica {replica}"),
+                |to| {
+                    let next = replica.next();
+                    let kept = next == u64::MAX || backlog.reaches(next);
+                    to.holds("the stream has the next byte to send", kept);
+                    to.holds("it acknowledges what exists", replica.acked() <= offset);
+                },
+            );
+        }
+        for (number, on) in self.loops.iter().enumerate() {
+            let own = stream.replicas.iter();
+            let own = own.filter(|replica| replica.client.loop_number == number);
+            // A loop counts a replica that has gone a moment longer.
+            let counted = on.replicas.load(Ordering::Acquire) as usize;
+            to.holds(
+                "each loop knows that it has replicas",
+                counted >= own.count(),
+            );
+        }
     }
 
     /// Returns the attached replicas.

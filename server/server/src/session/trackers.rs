@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ahash::RandomState;
 use punctual_resp::{Protocol, Reply};
+use punctual_store::check::Check;
 use punctual_store::keyspace::tracked::Readers;
 use punctual_store::lock_order::{OrderedMutex, Rank};
 use punctual_store::{Store, Turn};
@@ -120,6 +121,19 @@ impl Trackers {
     /// Returns the number of prefixes of clients in BCAST mode.
     pub(crate) fn prefix_count(&self) -> usize {
         self.registry.lock().prefixes.len()
+    }
+
+    /// Checks the number of clients in tracking mode, and that each prefix belongs to some of them.
+    pub(crate) fn check(&self, to: &mut Check) {
+        let registry = self.registry.lock();
+        let clients = registry.trackers.len() as u64;
+        to.equal("clients in tracking mode", self.clients(), clients);
+        let known = |number| registry.trackers.get(number).is_some_and(|one| one.bcast);
+        let prefixes = registry.prefixes.values();
+        let owned = prefixes
+            .clone()
+            .all(|of| !of.is_empty() && of.iter().all(known));
+        to.holds("each prefix has clients in BCAST mode", owned);
     }
 
     /// Begins to track a client, or changes its mode. `prefixes` are added to the client's

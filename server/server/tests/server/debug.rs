@@ -122,6 +122,40 @@ fn replies_and_errors_match_redis() {
     }
 }
 
+/// CHECK replies OK while clients wait, watch, track, subscribe and use collections with deadlines.
+#[test]
+fn the_data_agree_with_indexes_and_counters() {
+    for threads in [1, 3] {
+        let server = debuggable().threads(threads).spawn().unwrap();
+        let (mut waits, mut c) = (Wire::open(&server), Wire::open(&server));
+        waits.send(&["BLPOP list other 0"]);
+        c.run("HELLO 3");
+        for line in [
+            "CLIENT TRACKING ON",
+            "SET k v PX 100000",
+            "GET k",
+            "WATCH k list",
+            "HSET h f 1 g 2",
+            "HPEXPIRE h 50000 FIELDS 1 f",
+            "ZADD z 1 a 2 b",
+            "XADD s * f 1",
+            "XGROUP CREATE s g 0",
+            "XREADGROUP GROUP g c STREAMS s >",
+            "JOB ADD q p DELAY 1000",
+            "TIMER SET t IN 100000 DO INCR n",
+        ] {
+            c.run(line);
+        }
+        let mut other = Wire::open(&server);
+        let mut subscriber = Wire::open(&server);
+        subscriber.run("SUBSCRIBE channel");
+        other.expect(&["DEBUG CHECK"], "+OK|");
+        other.expect(&["DEL k h z s t", "DEBUG CHECK"], ":5|+OK|");
+        other.expect(&["RPUSH list 1", "FLUSHALL", "DEBUG CHECK"], ":1|+OK|+OK|");
+        assert_eq!(server.shared().clients.registry.connected(), 4);
+    }
+}
+
 #[test]
 fn a_sleeping_loop_does_not_block_other_loops() {
     // A child process, which can be killed while it sleeps.

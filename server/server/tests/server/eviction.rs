@@ -332,6 +332,26 @@ fn a_lower_limit_is_reached_in_steps() {
 }
 
 /// Large values are dropped by another thread. Their bytes count as free at once, so not too many
+/// Also with many shards, which all have nothing to evict, and without a time limit for the search.
+#[test]
+fn without_keys_to_evict_commands_are_refused() {
+    let server = Process::start(&[
+        "--shards",
+        "256",
+        "--maxmemory-policy",
+        "allkeys-lru",
+        "--maxmemory-eviction-tenacity",
+        "100",
+    ]);
+    let mut wire = Wire::to(server.port);
+    set(&mut wire, "maxmemory", "1");
+    let reply = wire.ask(&["SET", "k", "v"]);
+    assert!(matches!(&reply, Value::Error(text) if text.starts_with(b"OOM")), "{reply:?}");
+    set(&mut wire, "maxmemory", "0");
+    wire.expect(&["SET k v"], "+OK|");
+    server.stop();
+}
+
 /// keys are evicted.
 #[test]
 fn large_values_are_not_evicted_twice() {

@@ -5,6 +5,7 @@ use punctual_resp::{Args, OwnedArgs, Parser, Protocol, Reply};
 
 use punctual_rdb::{Event, Own, Reader, VERSION_FIELD_EXPIRY, Writer};
 
+use crate::check::Check;
 use crate::command;
 use crate::effects::Effects;
 use crate::error::Error;
@@ -36,6 +37,15 @@ pub(crate) struct Fixture {
     /// Statistics since the start.
     pub(crate) stats: Stats,
     sink: RecordingSink,
+}
+
+impl Drop for Fixture {
+    /// Each test ends with the checks of the keyspace.
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.check();
+        }
+    }
 }
 
 /// A sink that records events and expired values.
@@ -154,10 +164,9 @@ impl Fixture {
 
     /// Creates a fixture like [`Fixture::new`], with a RESP3 client.
     pub(crate) fn resp3() -> Self {
-        Self {
-            protocol: Protocol::Resp3,
-            ..Self::new()
-        }
+        let mut fixture = Self::new();
+        fixture.protocol = Protocol::Resp3;
+        fixture
     }
 
     /// Runs a command line, with words split at spaces (`""` is the empty word). Returns the reply
@@ -229,6 +238,13 @@ impl Fixture {
         drop(turn);
         self.stats += counted;
         out
+    }
+
+    /// Checks that indexes and counters agree with the data.
+    pub(crate) fn check(&mut self) {
+        let mut found = Check::default();
+        self.with_turn(|turn| turn.check(&mut found));
+        found.assert_none();
     }
 
     /// Calls `act` with a new turn.

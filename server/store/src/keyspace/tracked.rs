@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rand::rngs::SmallRng;
 use smallvec::SmallVec;
 
+use crate::check::Check;
 use crate::hash_table::{Hash, HashTable, SlotBits, WARM_MAX};
 use crate::pages::Pages;
 use crate::random::below;
@@ -210,6 +211,24 @@ impl Tracked {
         let entry = self.entries.remove(at)?;
         self.items -= entry.readers.len();
         Some((entry.name, entry.readers))
+    }
+
+    /// Checks that the table finds each key, and the number of readers.
+    pub(crate) fn check(&self, to: &mut Check, belongs: impl Fn(&[u8]) -> bool) {
+        self.entries.check(to);
+        self.index.check(to, self.entries.len());
+        let items = self.entries.iter().map(|(_, entry)| entry.readers.len());
+        to.equal("pairs of a key and a reader", self.items, items.sum());
+        for (at, entry) in self.entries.iter() {
+            to.within(
+                || format!("tracked key {}", entry.name.escape_ascii()),
+                |to| {
+                    to.equal("place", self.find(entry.hash, &entry.name), Some(at));
+                    to.holds("the key is in its shard", belongs(&entry.name));
+                    to.holds("it has readers", entry.readers.len() > 0);
+                },
+            );
+        }
     }
 
     /// Returns the number of keys and the number of pairs of a key and a reader. O(1).

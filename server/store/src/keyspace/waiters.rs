@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use punctual_resp::{OwnedArgs, Protocol};
 
+use crate::check::Check;
 use crate::keyspace::db::Db;
 use crate::time::Now;
 use crate::value::Value;
@@ -285,6 +286,25 @@ struct Queue {
     ready: bool,
 }
 
+impl Queue {
+    fn check(&self, to: &mut Check, db: usize, key: &[u8], belongs: bool) {
+        to.holds("the key is in its shard", belongs);
+        to.holds("clients wait", !self.waiters.is_empty());
+        let all = || self.waiters.values();
+        let of_group = all().filter(|waiter| waiter.wait.condition.is_group());
+        to.equal("waiters for groups", self.groups, of_group.count());
+        for (ticket, waiter) in &self.waiters {
+            to.equal("ticket", *ticket, waiter.ticket);
+            to.equal("database of a waiter", db, waiter.db());
+            to.holds(
+                "a waiter waits for the key",
+                waiter.keys().any(|own| own == key),
+            );
+            to.holds("a waiter has not left its queues", waiter.is_queued());
+        }
+    }
+}
+
 /// The queues of one shard.
 pub(crate) struct Waiters {
     /// Queues by database number and key. A key without waiters is not in the map. The vector grows
@@ -309,6 +329,24 @@ impl Waiters {
     /// Returns whether a client waits for any key.
     pub(crate) const fn any(&self) -> bool {
         self.keys > 0
+    }
+
+    /// Returns the number of queues in all databases.
+    pub(crate) const fn queues(&self) -> usize {
+        self.keys
+    }
+
+    /// Checks that each queue has waiters, and that each waiter waits for the queue's key.
+    pub(crate) fn check(&self, to: &mut Check, belongs: impl Fn(&[u8]) -> bool) {
+        to.equal("queues", self.keys, self.dbs.iter().map(HashMap::len).sum());
+        for (db, queues) in self.dbs.iter().enumerate() {
+            for (key, queue) in queues {
+                to.within(
+                    || format!("queue of key {} in {db}", key.escape_ascii()),
+                    |to| queue.check(to, db, key, belongs(key)),
+                );
+            }
+        }
     }
 
     fn queue(&mut self, db: usize, key: &[u8]) -> Option<&mut Queue> {

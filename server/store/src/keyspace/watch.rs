@@ -7,6 +7,7 @@ use std::collections::btree_map::{BTreeMap, Entry};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::check::Check;
 use crate::keyspace::db::Db;
 use crate::planted::Bug;
 use crate::time::Now;
@@ -84,6 +85,17 @@ impl Watched {
     /// Returns the number of pairs of a key and a watching client.
     pub(crate) const fn count(&self) -> usize {
         self.count
+    }
+
+    /// Checks the number of watches.
+    pub(crate) fn check(&self, to: &mut Check, belongs: impl Fn(&[u8]) -> bool) {
+        let watchers = || self.dbs.iter().flatten();
+        let count = watchers().map(|(_, watchers)| watchers.len()).sum();
+        to.equal("watches", self.count, count);
+        let listed = watchers().all(|(key, watchers)| belongs(key) && !watchers.is_empty());
+        to.holds("each watched key has watchers, and is in its shard", listed);
+        let own = watchers().all(|(_, all)| all.iter().all(|(id, one)| one.flag.client == *id));
+        to.holds("each flag is its client's", own);
     }
 
     /// Adds a watch; `was_due` says that the key's deadline had passed already. O(log watchers).

@@ -56,7 +56,6 @@ impl<S: TreeSlot + Ord, const LEAF: usize, const FAN: usize> Tree<S, LEAF, FAN> 
     }
 
     /// Returns whether a slot is in the tree. O(log n).
-    #[cfg(test)]
     pub(crate) fn contains(&self, slot: S) -> bool {
         let rank = self.rank(|slots| count_before(slots, |other| other < slot));
         self.get(rank) == Some(slot)

@@ -1,6 +1,7 @@
 //! The tree against a sorted vector, with nodes of many sizes.
 
 use super::*;
+use crate::check::Check;
 use proptest::prelude::*;
 
 /// Identifies a slot by ordinal, then id.
@@ -16,32 +17,14 @@ fn through(wanted: (u64, u32)) -> impl Fn(&[Slot]) -> usize {
     move |slots| slots.partition_point(|slot| key(*slot) <= wanted)
 }
 
-/// Checks a node. Returns its depth.
-fn check<const L: usize, const F: usize>(node: &Node<Slot>, root: bool) -> usize {
-    match node {
-        Node::Leaf(slots) => {
-            assert!(root || !slots.is_empty());
-            assert!(slots.len() <= L && slots.capacity() <= L.max(4));
-            0
-        }
-        Node::Inner(inner) => {
-            let len = inner.children.len();
-            assert!(len > usize::from(root) && len <= F);
-            assert!(inner.firsts.len() == len && inner.counts.len() == len);
-            let mut depths = inner.children.iter().enumerate().map(|(i, child)| {
-                assert_eq!(inner.firsts[i], child.first());
-                assert_eq!(inner.counts[i], child.count());
-                check::<L, F>(child, false)
-            });
-            let depth = depths.next().unwrap();
-            assert!(depths.all(|d| d == depth));
-            depth + 1
-        }
-    }
+fn check<const L: usize, const F: usize>(tree: &Tree<Slot, L, F>) {
+    let mut found = Check::default();
+    tree.check(&mut found);
+    found.assert_none();
 }
 
 fn compare<const L: usize, const F: usize>(tree: &Tree<Slot, L, F>, model: &[(u64, u32)]) {
-    check::<L, F>(&tree.root, true);
+    check(tree);
     assert_eq!(tree.len(), model.len());
     let all: Vec<_> = tree.walk(0..usize::MAX, false).map(key).collect();
     assert_eq!(all, model);
@@ -147,7 +130,7 @@ fn slots_in_order_fill_their_leaves() {
             let wanted = (if backwards { 1_000_000 - n } else { n }, 0);
             tree.insert(Slot::new(wanted.0, 0), before(wanted));
         }
-        check::<64, 64>(&tree.root, true);
+        check(&tree);
         assert!(tree.memory() < 14 * 100_000, "{} bytes", tree.memory());
     }
 }
@@ -165,6 +148,6 @@ fn removals_release_memory() {
         let wanted = (scattered(n), n as u32);
         assert_eq!(tree.remove(through(wanted)).id, n as u32);
     }
-    check::<64, 64>(&tree.root, true);
+    check(&tree);
     assert!(tree.memory() < 48 * 1000, "{} bytes", tree.memory());
 }

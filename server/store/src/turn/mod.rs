@@ -9,6 +9,7 @@
 //! which keeps their shards *pinned*.
 
 mod ahead;
+mod check;
 mod commit;
 pub(crate) mod cx;
 mod effects;
@@ -154,8 +155,7 @@ pub struct Turn<'s> {
     pub wait: Option<Wait>,
     /// The client whose commands run; 0 if there is none.
     pub client: u64,
-    /// Number of the client in the tables of client-side caching, if the keys of the next command
-    /// are to be remembered.
+    /// Number of the client for client-side caching, if it caches the keys of the next command.
     pub reader: Option<u32>,
     /// The source of the commands that run.
     source: Source,

@@ -19,6 +19,7 @@ use punctual_resp::Args;
 use super::deadlines::Deadlines;
 use super::digest::Digest;
 use super::parts::Parts;
+use crate::check::Check;
 use crate::time::NEVER;
 
 /// A removed value with more elements is not dropped at once, but after the turn, when no shard is
@@ -160,6 +161,16 @@ pub trait Content {
             deadlines.set_timer(timer);
         }
     }
+
+    /// Returns the next time in Unix ms at which something in the value is due, if the value has a
+    /// timer of its own for it.
+    fn next_due(&self) -> Option<u64> {
+        let next = self.deadlines().map(Deadlines::next);
+        next.filter(|next| *next != NEVER)
+    }
+
+    /// Checks that the value's indexes and counters agree with its elements. O(elements).
+    fn check(&self, _: &mut Check) {}
 
     /// Returns the settings that precede the value in a snapshot, for example a stream's maximum
     /// age of entries.

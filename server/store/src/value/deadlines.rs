@@ -11,6 +11,9 @@
 //! - The heap arms no timer. While the collection is in a database, the database arms one timer at
 //!   the earliest deadline (`keyspace/db/timelines.rs`), and keeps the timer's number here.
 
+use std::collections::BTreeSet;
+
+use crate::check::Check;
 use crate::time::NEVER;
 
 /// Latest deadline of an element in Unix ms, as in Redis.
@@ -218,6 +221,20 @@ impl Deadlines {
     pub(super) fn heap_bytes(&self) -> usize {
         heap!(&self.heap, heap => bytes(heap))
     }
+
+    /// Returns the element whose deadline is in this slot.
+    pub(super) fn element_at(&self, slot: u32) -> Option<u32> {
+        heap!(&self.heap, heap => heap.get(slot as usize).map(|due| due.element()))
+    }
+
+    /// Checks the order of the heap.
+    pub(crate) fn check(&self, to: &mut Check) {
+        let in_order = (1..self.len() as u32).all(|slot| {
+            let parent = (slot - 1) / CHILDREN as u32;
+            self.at(parent) <= self.at(slot)
+        });
+        to.holds("no deadline is before its parent in the heap", in_order);
+    }
 }
 
 /// Adds or changes a deadline; see [`Deadlines::set`].
@@ -348,6 +365,21 @@ impl<C> Timed<C> {
                 .for_each(|due| all[due.element() as usize] = due.deadline());
         }
         all
+    }
+
+    /// Checks that each deadline belongs to a position of its own below `len`.
+    pub(super) fn check(&self, to: &mut Check, len: usize) {
+        self.deadlines.check(to);
+        let heap = 0..self.deadlines.len() as u32;
+        let positions: BTreeSet<u32> = heap
+            .filter_map(|slot| self.deadlines.element_at(slot))
+            .filter(|position| (*position as usize) < len)
+            .collect();
+        to.equal(
+            "positions with a deadline",
+            self.deadlines.len(),
+            positions.len(),
+        );
     }
 
     /// Sets the deadline of the element at `position`, or removes it for `NEVER`. O(deadlines).

@@ -18,6 +18,7 @@ use punctual_resp::Args;
 use smallvec::SmallVec;
 
 use super::deadlines::{Deadlines, NO_SLOT};
+use crate::check::Check;
 use crate::hash_table::{Hash, HashTable, WARM_MAX};
 use crate::pages::Pages;
 use crate::time::NEVER;
@@ -389,6 +390,36 @@ impl<E: Element> Keyed<E> {
             let deadline = deadlines.map_or(NEVER, |deadlines| deadlines.at(element.slot()));
             walk.early.push((element.clone(), deadline));
             walk.unwritten.remove(id);
+        }
+    }
+
+    /// Checks that the table finds each element, and that each deadline belongs to its element.
+    pub(crate) fn check(&self, to: &mut Check) {
+        self.elements.check(to);
+        if let Some(index) = &self.index {
+            index.check(to, self.elements.len());
+        }
+        let mut with_deadline = 0;
+        for (id, element) in self.elements.iter() {
+            to.within(
+                || format!("element {}", element.name().escape_ascii()),
+                |to| {
+                    let hash = hash_of(element.name());
+                    to.equal("hash", element.hash(), hash.place);
+                    to.equal("place", self.find(hash, element.name()), Some(id));
+                    if element.slot() != NO_SLOT {
+                        with_deadline += 1;
+                        let due = self
+                            .deadlines()
+                            .and_then(|all| all.element_at(element.slot()));
+                        to.equal("element of its deadline", due, Some(id));
+                    }
+                },
+            );
+        }
+        to.equal("deadlines", self.with_deadline(), with_deadline);
+        if let Some(deadlines) = self.deadlines() {
+            deadlines.check(to);
         }
     }
 

@@ -22,8 +22,9 @@ mod walk;
 
 use std::collections::VecDeque;
 
-use punctual_rdb::listpack::Element;
+use punctual_rdb::listpack::{Element, validate_entries};
 
+use crate::check::Check;
 use crate::unwritten::UnwrittenPieces;
 use chunk::Chunk;
 pub use piece::PieceSize;
@@ -328,6 +329,32 @@ impl List {
             (1.., Some(rest)) => &rest.chunks[number - 1],
             _ => &self.first,
         }
+    }
+
+    /// Checks the ground rules of the module, and the number of elements.
+    fn check_pieces(&self, to: &mut Check) {
+        let mut count = 0;
+        for (number, chunk) in self.chunks().enumerate() {
+            count += chunk.count();
+            to.within(
+                || format!("piece {number}"),
+                |to| match chunk.text() {
+                    Some(_) => {
+                        to.holds(
+                            "a list without rest has no plain piece",
+                            self.rest.is_some(),
+                        );
+                        to.equal("elements of a plain piece", chunk.count(), 1);
+                    }
+                    None => {
+                        let counted = validate_entries(chunk.entries()).ok();
+                        to.equal("elements", Some(chunk.count()), counted);
+                        to.holds("it is not empty", chunk.count() > 0);
+                    }
+                },
+            );
+        }
+        to.equal("elements", self.len(), count);
     }
 
     fn chunks(&self) -> impl DoubleEndedIterator<Item = &Chunk> {

@@ -11,6 +11,7 @@ use std::ops::Range;
 
 use punctual_rdb::listpack::{self, Element, Entries};
 
+use crate::check::Check;
 use crate::unaligned::UnalignedBox;
 
 /// Size of the entry count, which precedes the entries. It is small because the allocator rounds
@@ -205,6 +206,12 @@ impl Packed {
         bytes[..COUNT_BYTES].copy_from_slice(&count_bytes(len));
         self.0 = bytes.into_boxed_slice().into();
         done
+    }
+
+    /// Checks the entries and their number.
+    pub(crate) fn check(&self, to: &mut Check) {
+        let counted = listpack::validate_entries(self.entries()).ok();
+        to.equal("entries of the listpack", Some(self.len()), counted);
     }
 
     /// Returns the size of the block in bytes.

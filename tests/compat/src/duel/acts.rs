@@ -3,6 +3,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use punctual_resp::Value;
+
 use super::scenes::describe_scene;
 use super::{Duel, HISTORY, Stop, agree};
 use crate::audit;
@@ -269,6 +271,23 @@ impl Duel<'_> {
             .into());
         }
         self.pipeline(&[])
+    }
+
+    /// Lets the server under test check that its indexes and counters agree with its data. A
+    /// redis-server does not know the command.
+    pub(super) fn check(&mut self) -> Result<(), Stop> {
+        let command = Command::of(&["DEBUG", "CHECK"]);
+        let reply = self.auditor.a.ask(&command)?;
+        match &reply {
+            Value::Error(text) if !text.starts_with(b"ERR unknown subcommand") => Err(Finding {
+                headline: "the server's data disagree with its indexes or counters".to_owned(),
+                command: Some(command),
+                a: show(&reply),
+                ..Finding::default()
+            }
+            .into()),
+            _ => Ok(()),
+        }
     }
 
     /// Compares the whole state, and waits until both servers have published the same `expired`

@@ -12,6 +12,7 @@ use super::{answer, fail};
 use crate::baton::{self, Baton};
 use crate::kernel::threads::{Tid, Wake};
 use crate::kernel::{MICRO, Nanos};
+use crate::usage::{self, Owner};
 use crate::world;
 
 type Start = extern "C" fn(*mut c_void) -> *mut c_void;
@@ -32,6 +33,7 @@ static LAST: OnceLock<pthread_key_t> = OnceLock::new();
 /// What a new thread gets.
 struct Birth {
     tid: Tid,
+    owner: Owner,
     baton: &'static Baton,
     start: Start,
     argument: *mut c_void,
@@ -58,6 +60,7 @@ extern "C" fn run(birth: *mut c_void) -> *mut c_void {
     let birth = unsafe { Box::from_raw(birth.cast::<Birth>()) };
     birth.baton.receive();
     baton::adopt(birth.tid);
+    usage::adopt(birth.owner);
     let key = *LAST.get().expect("prepared");
     // SAFETY: The key exists; the value must only differ from null.
     unsafe { libc::pthread_setspecific(key, (&raw const *birth.baton).cast()) };
@@ -79,12 +82,13 @@ unsafe extern "C" fn pthread_create(
     }
     prepare();
     let baton = Baton::leaked();
-    let tid = baton::call(|kernel, me| {
+    let (tid, owner) = baton::call(|kernel, me| {
         let node = world::node_to_start().unwrap_or(kernel.threads[me].node);
-        kernel.add_thread(node, baton)
+        (kernel.add_thread(node, baton), kernel.nodes[node].life)
     });
     let birth = Box::new(Birth {
         tid,
+        owner,
         baton,
         start,
         argument,

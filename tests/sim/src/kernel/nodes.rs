@@ -4,6 +4,8 @@ use super::descriptors::Object;
 use super::events::Event;
 use super::threads::{State, Tid};
 use super::{Kernel, Nanos, NodeId, SECOND};
+use crate::limits::Evicts;
+use crate::usage::Owner;
 
 /// Unix time at which a run starts: 1 January 2030.
 const START: Nanos = 1_893_456_000 * SECOND;
@@ -21,6 +23,10 @@ pub struct Node {
     pub frozen: Option<Vec<Tid>>,
     /// Without power the node answers nothing.
     pub has_power: bool,
+    /// The node's life since its last start, which owns its memory.
+    pub life: Owner,
+    /// What the node may evict.
+    pub evicts: Evicts,
 }
 
 impl Node {
@@ -30,6 +36,8 @@ impl Node {
             drift_ppm,
             frozen: None,
             has_power: true,
+            life: 0,
+            evicts: Evicts::Unlimited,
         }
     }
 

@@ -289,13 +289,16 @@ impl Front {
             + self.staged.capacity() * size_of::<Entry>()
     }
 
+    /// Returns whether the run is in order.
     #[cfg(test)]
+    pub(super) fn is_sorted(&self) -> bool {
+        let coming = self.remaining_run();
+        coming.windows(2).all(|pair| !pair[1].is_before(&pair[0]))
+    }
+
+    /// Returns all entries, in no particular order.
     pub(super) fn entries(&self) -> impl Iterator<Item = Entry> + '_ {
         let coming = self.remaining_run();
-        assert!(
-            coming.windows(2).all(|pair| !pair[1].is_before(&pair[0])),
-            "the run is in order"
-        );
         let ready = coming
             .iter()
             .chain(self.heap_entries())

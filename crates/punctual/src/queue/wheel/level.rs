@@ -12,7 +12,7 @@ use alloc::boxed::Box;
 pub(super) const LEVELS: usize = 11;
 /// Number of bits of a digit.
 pub(super) const BITS: u32 = 6;
-const SLOTS: usize = 1 << BITS;
+pub(super) const SLOTS: usize = 1 << BITS;
 
 /// The first level on which the slot and the 32 bits in an entry do not give the whole deadline: a
 /// slot of this level spans 2^36 ticks. From this level on, the wheel reads the deadline from the

@@ -20,7 +20,7 @@ use super::chunk::{Entry, Packed, Pool};
 use super::cursor::AT_END;
 use super::earliest::Earliest;
 use super::front::Front;
-use super::level::{LEVELS, Level, digit, level_of};
+use super::level::{FAR, LEVELS, Level, SLOTS, deadline_in, digit, level_of, slot_start};
 use super::sweep::{CANCELS_PER_STEP, Sweep};
 use super::timers::{Step, Timers};
 use core::mem::{size_of, size_of_val};
@@ -399,6 +399,35 @@ impl RawWheel {
     #[inline]
     pub fn entries(&self) -> usize {
         self.entries
+    }
+
+    /// Calls `visit` with each filed entry in no particular order, dead entries included: the tick
+    /// under which it is filed, or `None` if the wheel keeps only a part of the tick, then its
+    /// index and its generation. For checks of the owner's data. O(entries).
+    ///
+    /// ```
+    /// # use punctual::queue::wheel::RawWheel;
+    /// let mut wheel = RawWheel::new();
+    /// wheel.insert(5, 7, 1);
+    /// wheel.each_entry(|tick, index, generation| {
+    ///     assert_eq!((tick, index, generation), (Some(5), 7, 1));
+    /// });
+    /// ```
+    pub fn each_entry(&self, mut visit: impl FnMut(Option<u64>, u32, u32)) {
+        let held = self.earliest.is_held().then(|| self.earliest.candidate());
+        for entry in self.front.entries().chain(held) {
+            visit(Some(entry.deadline), entry.index, entry.generation);
+        }
+        for (level, slots) in self.levels.iter().enumerate() {
+            for slot in 0..SLOTS {
+                let start = slot_start(self.cursor, level, slot);
+                let chunks = self.pool.chunks(slots.slot(slot));
+                for entry in chunks.flat_map(|chunk| chunk.entries()) {
+                    let tick = (level < FAR).then(|| deadline_in(start, level, entry.low));
+                    visit(tick, entry.index, entry.generation);
+                }
+            }
+        }
     }
 
     /// Returns the number of filed entries that the owner has not [forgotten](Self::forget): one

@@ -30,7 +30,7 @@ pub(crate) struct Mark {
 
 #[derive(Clone, Debug)]
 enum Op {
-    /// Creates a file under a name that no file has.
+    /// Gives a new or an existing file a name that no file has.
     Create {
         path: PathBuf,
         file: FileId,
@@ -51,6 +51,11 @@ enum Op {
     Rename {
         from: PathBuf,
         to: PathBuf,
+        file: FileId,
+    },
+    /// Gives a file a second name, or a name that another file has had.
+    Link {
+        path: PathBuf,
         file: FileId,
     },
     Remove {
@@ -114,7 +119,9 @@ impl Log {
         let mut names = BTreeMap::new();
         for op in names_that_survive(done, device, rng) {
             match op {
-                Op::Create { path, file } => drop(names.insert(path.clone(), *file)),
+                Op::Create { path, file } | Op::Link { path, file } => {
+                    names.insert(path.clone(), *file);
+                }
                 Op::Rename { from, to, file } => {
                     names.retain(|path, known| path != from || known != file);
                     names.insert(to.clone(), *file);
@@ -168,9 +175,10 @@ fn names_that_survive<'l>(done: &'l [Op], device: Device, rng: &mut StdRng) -> V
     let changes: Vec<(usize, &Path, &Op)> = (0..)
         .zip(done)
         .filter_map(|(at, op)| match op {
-            Op::Create { path, .. } | Op::Remove { path, .. } | Op::CreateFolder { path } => {
-                Some((at, path.as_path(), op))
-            }
+            Op::Create { path, .. }
+            | Op::Link { path, .. }
+            | Op::Remove { path, .. }
+            | Op::CreateFolder { path } => Some((at, path.as_path(), op)),
             Op::Rename { to, .. } => Some((at, to.as_path(), op)),
             _ => None,
         })
@@ -371,6 +379,30 @@ impl Files for Recorder {
         log.names.insert(to.to_owned(), file);
         let (from, to) = (from.to_owned(), to.to_owned());
         log.ops.push(Op::Rename { from, to, file });
+        Ok(())
+    }
+
+    fn exchange(&self, one: &Path, other: &Path) -> io::Result<()> {
+        let mut log = self.log.lock();
+        System.exchange(one, other)?;
+        for (from, to) in [(one, other), (other, one)] {
+            let file = *log.names.get(from).expect("created through the disk");
+            let path = to.to_owned();
+            log.ops.push(Op::Link { path, file });
+        }
+        let (first, second) = (log.names[one], log.names[other]);
+        log.names.insert(one.to_owned(), second);
+        log.names.insert(other.to_owned(), first);
+        Ok(())
+    }
+
+    fn link(&self, path: &Path, second: &Path) -> io::Result<()> {
+        let mut log = self.log.lock();
+        System.link(path, second)?;
+        let file = *log.names.get(path).expect("created through the disk");
+        log.names.insert(second.to_owned(), file);
+        let path = second.to_owned();
+        log.ops.push(Op::Link { path, file });
         Ok(())
     }
 

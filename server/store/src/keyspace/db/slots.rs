@@ -1,6 +1,7 @@
 //! The keys of each slot in cluster mode, and the hash table, whose order has the slot first.
 
 use super::{Db, place};
+use crate::check::Check;
 use crate::hash_table::Hash;
 use crate::keyspace::records::Id;
 
@@ -12,6 +13,16 @@ pub(super) struct SlotCounts(Box<[u32]>);
 impl SlotCounts {
     pub(super) fn memory(&self) -> usize {
         size_of_val(&*self.0)
+    }
+
+    /// Checks the numbers of keys.
+    pub(super) fn check(&self, to: &mut Check, counted: &[u32]) {
+        for (number, &keys) in counted.iter().enumerate() {
+            to.within(
+                || format!("slot {number} of the shard"),
+                |to| to.equal("keys", self.get(number), keys as usize),
+            );
+        }
     }
 
     fn get(&self, number: usize) -> usize {

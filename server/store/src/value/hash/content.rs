@@ -4,6 +4,7 @@ use punctual_rdb::{Element, Encoder, Kind, dump};
 use punctual_resp::Args;
 
 use super::{Hash, Table, element};
+use crate::check::Check;
 use crate::limits::Limits;
 use crate::time::NEVER;
 use crate::value::content::{Content, Facts, LARGE, PREALLOC_MAX, Unreadable, millis};
@@ -48,6 +49,14 @@ impl Content for Hash {
         if let Some(table) = self.table() {
             table.keyed().warm_commands(commands);
         }
+    }
+
+    fn check(&self, to: &mut Check) {
+        match self {
+            Self::Packed(packed) => packed.check(to),
+            Self::Table(table) => table.keyed().check(to),
+        }
+        to.holds("a hash is not empty", !self.is_empty());
     }
 
     fn parts_mut(&mut self) -> Option<&mut dyn Parts> {

@@ -4,6 +4,7 @@
 use punctual_rdb::{Encoder, Kind, Own, OwnParts, Source};
 
 use super::{Job, Jobs, NUMBER_MAX, REFERENCE_BYTES, Totals};
+use crate::check::Check;
 use crate::value::content::{Content, Facts, LARGE, Read, Unreadable};
 use crate::value::digest::Digest;
 use crate::value::keyed::{Element as _, hash_of};
@@ -39,6 +40,15 @@ impl Content for Jobs {
 
     fn timer(&self) -> Option<u32> {
         self.timer
+    }
+
+    fn next_due(&self) -> Option<u64> {
+        self.next_deadline()
+    }
+
+    fn check(&self, to: &mut Check) {
+        self.jobs.check(to);
+        self.check_sets(to);
     }
 
     fn set_timer(&mut self, timer: Option<u32>) {

@@ -8,6 +8,7 @@
 use punctual_rdb::{Encoder, Kind, Node, Nodes, Source};
 
 use super::{Chunk, End, List, Piece, PieceSize, Rest};
+use crate::check::Check;
 use crate::limits::Limits;
 use crate::unwritten::{Next, UnwrittenPieces};
 use crate::value::content::{Content, Facts, LARGE_PIECES, Read};
@@ -39,6 +40,11 @@ impl Content for List {
             size_of::<Rest>() + rest.chunks.capacity() * size_of::<Chunk>() + buffers
         });
         size_of::<Self>() + self.first.heap_bytes() + rest
+    }
+
+    fn check(&self, to: &mut Check) {
+        self.check_pieces(to);
+        to.holds("a list is not empty", !self.is_empty());
     }
 
     #[inline]

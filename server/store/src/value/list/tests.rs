@@ -1,7 +1,7 @@
 //! Lists against vectors, and their memory use.
 
 use proptest::prelude::*;
-use punctual_rdb::listpack::{Element, validate_entries};
+use punctual_rdb::listpack::Element;
 
 use super::chunk::Chunk;
 use super::*;
@@ -23,32 +23,20 @@ fn push(list: &mut List, end: End, text: &[u8], piece: PieceSize) {
 
 /// Checks the ground rules of the module.
 fn check(list: &List, piece: PieceSize) {
-    let chunks: Vec<&Chunk> = list.chunks().collect();
-    assert_eq!(chunks.is_empty(), list.is_empty());
-    let (mut count, mut oversize) = (0, Vec::new());
-    for chunk in &chunks {
-        assert!(chunk.count() > 0, "no piece is empty");
-        count += chunk.count();
-        if chunk.text().is_some() {
-            assert!(list.rest.is_some() && chunk.count() == 1);
-            continue;
-        }
-        assert_eq!(validate_entries(chunk.entries()), Ok(chunk.count()));
-        if chunk.count() > 1 && !piece.holds(chunk.len(), chunk.count()) {
-            oversize.push(chunk.len());
-        }
-    }
+    let mut found = Check::default();
+    list.check_pieces(&mut found);
+    found.assert_none();
+    let packed = list.chunks().filter(|chunk| chunk.text().is_none());
+    let oversize: Vec<usize> = packed
+        .filter(|chunk| chunk.count() > 1 && !piece.holds(chunk.len(), chunk.count()))
+        .map(Chunk::len)
+        .collect();
     // As in Redis, the overhead of the entries that one command adds does not count while the list
     // is one small piece.
     assert!(
         oversize.len() <= 1 && oversize.iter().all(|len| *len <= 2 * piece.bytes()),
         "{oversize:?}"
     );
-    assert_eq!(count, list.len());
-    if let Some(rest) = &list.rest {
-        let counts: usize = rest.chunks.iter().map(Chunk::count).sum();
-        assert_eq!(rest.count, counts);
-    }
 }
 
 #[derive(Clone, Debug)]

@@ -4,6 +4,7 @@ use punctual_rdb::{Encoder, Kind, Members, Own, OwnParts, Source};
 use punctual_resp::Args;
 
 use super::{Boxed, Other, Set, Spot, View, ViewMut, number_of};
+use crate::check::Check;
 use crate::limits::Limits;
 use crate::time::NEVER;
 use crate::value::content::{Content, Facts, LARGE, PREALLOC_MAX, Read, Unreadable};
@@ -53,6 +54,18 @@ impl Content for Set {
         if let View::Table(table) = self.view() {
             table.members().warm_commands(commands);
         }
+    }
+
+    fn check(&self, to: &mut Check) {
+        match self.view() {
+            View::Ints(ints) => to.holds("integers ascend", ints.iter().is_sorted()),
+            View::Packed(packed) => packed.check(to),
+            View::Table(table) => table.check(to),
+        }
+        if let Some(timed) = self.timed() {
+            timed.check(to, self.len());
+        }
+        to.holds("a set is not empty", !self.is_empty());
     }
 
     fn parts_mut(&mut self) -> Option<&mut dyn Parts> {

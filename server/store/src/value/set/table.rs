@@ -1,5 +1,6 @@
 //! The form of large sets: a hash table of members.
 
+use crate::check::Check;
 use crate::hash_table::Hash;
 use crate::value::deadlines::NO_SLOT;
 use crate::value::keyed::{Element, Keyed, hash_of};
@@ -93,6 +94,16 @@ impl Table {
         let member = self.members.remove(id);
         self.text_bytes -= member.text.heap_bytes();
         member
+    }
+
+    /// Checks the members and the count of their bytes.
+    pub(super) fn check(&self, to: &mut Check) {
+        self.members.check(to);
+        let bytes = self
+            .members
+            .iter()
+            .map(|(_, member)| member.text.heap_bytes());
+        to.equal("bytes of the members", self.text_bytes, bytes.sum());
     }
 
     /// Returns the bytes of the members and the table. O(pages).

@@ -6,6 +6,7 @@ use punctual_rdb::{Parts, StreamPart};
 
 use super::settings::Extras;
 use super::{Group, Id, Pending, Stream};
+use crate::check::Check;
 use crate::unwritten::{Next, UnwrittenPieces};
 use crate::value::content::{Content, DROPPED_MAX, Facts, LARGE_PIECES, Read, Unreadable, millis};
 use crate::value::digest::Digest;
@@ -52,6 +53,40 @@ impl Content for Stream {
         let extras = self.extras.as_ref().map_or(0, |_| size_of::<Extras>());
         let blocks = blocks + self.blocks.capacity() * size_of::<Block>();
         size_of::<Self>() + blocks + groups + extras + self.idempotence_bytes()
+    }
+
+    fn next_due(&self) -> Option<u64> {
+        self.next_deadline()
+    }
+
+    fn check(&self, to: &mut Check) {
+        let mut length = 0;
+        for block in &self.blocks {
+            let (deleted, live) = block.entries().fold((0, 0), |(deleted, live), entry| {
+                let is_deleted = usize::from(entry.deleted);
+                (deleted + is_deleted, live + 1 - is_deleted)
+            });
+            to.equal(
+                "entries of a block",
+                (block.live(), block.deleted()),
+                (live, deleted),
+            );
+            length += live as u64;
+        }
+        to.equal("length", self.len(), length);
+        let first = self.iter().next().map_or(Id::MIN, |entry| entry.id);
+        to.equal("first ID", self.first_id(), first);
+        let last = self.last_entry_id().unwrap_or(Id::MIN);
+        to.holds("no entry is after the last ID", last <= self.last_id());
+        for (name, group) in &self.groups {
+            to.within(
+                || format!("group {}", name.escape_ascii()),
+                |to| group.check(to),
+            );
+        }
+        if let Some(kept) = self.idempotence() {
+            kept.check(to);
+        }
     }
 
     /// Estimates the number of allocations as Redis does: blocks, groups and pending entries. The

@@ -12,6 +12,7 @@ use punctual_rdb::stream::StreamId as Id;
 
 use super::sorted::{Identified, Sorted};
 use super::timeline::{Lease, Timeline};
+use crate::check::Check;
 use crate::time::Now;
 
 /// Number of a consumer in its group.
@@ -261,6 +262,42 @@ impl Group {
         self.note(Some(entry), None);
         self.consumer_mut(entry.consumer).pending.remove(id);
         Some(entry)
+    }
+
+    /// Checks that the consumers and the timeline have the group's pending entries.
+    pub(super) fn check(&self, to: &mut Check) {
+        self.pending.check(to);
+        let consumers = self.consumers.iter().flatten();
+        to.equal("consumers", self.numbers.len(), consumers.count());
+        let mut of_consumers = 0;
+        for (name, &number) in &self.numbers {
+            to.within(
+                || format!("consumer {}", name.escape_ascii()),
+                |to| {
+                    let consumer = self.consumers.get(number as usize).and_then(Option::as_ref);
+                    let Some(consumer) = consumer else {
+                        return to.holds("the number has a consumer", false);
+                    };
+                    to.equal("name", &consumer.name, name);
+                    consumer.pending.check(to);
+                    of_consumers += consumer.pending.len();
+                    let own = |id: &Id| {
+                        let entry = self.pending.get(*id);
+                        entry.is_some_and(|entry| entry.consumer == number)
+                    };
+                    let all = consumer.pending.iter().all(own);
+                    to.holds("its pending entries are the group's", all);
+                },
+            );
+        }
+        to.equal(
+            "pending entries of consumers",
+            of_consumers,
+            self.pending.len(),
+        );
+        if let Some(timeline) = self.timeline() {
+            timeline.check(to, &self.pending);
+        }
     }
 
     /// Returns the bytes on the heap. O(consumers + pieces of pending entries).

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use punctual_rdb::stream::StreamId as Id;
 use punctual_resp::{Limits as RespLimits, Parser, encode_command};
 
+use crate::check::Check;
 use crate::limits::Limits;
 
 /// The name of a producer or of a message.
@@ -139,6 +140,25 @@ impl Idempotence {
     pub(super) fn next_drop_ms(&self) -> Option<u64> {
         let first = self.order.first()?;
         Some(self.expires_ms(first.0).div_ceil(1000).saturating_mul(1000))
+    }
+
+    /// Checks that both orders have each message.
+    pub(super) fn check(&self, to: &mut Check) {
+        let messages = self.producers.values().map(|known| known.entries.len());
+        to.equal("messages", self.order.len(), messages.sum());
+        for (name, known) in &self.producers {
+            let filed = known.entries.iter().all(|(message, id)| {
+                known.order.contains(&(*id, message.clone()))
+                    && self.order.contains(&(*id, name.clone(), message.clone()))
+            });
+            to.holds("each message is in both orders", filed);
+            to.equal(
+                "messages of a producer",
+                known.order.len(),
+                known.entries.len(),
+            );
+            to.holds("a producer has messages", !known.entries.is_empty());
+        }
     }
 
     pub(super) fn heap_bytes(&self) -> usize {

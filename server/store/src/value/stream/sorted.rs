@@ -10,6 +10,8 @@ use std::collections::VecDeque;
 
 use punctual_rdb::stream::StreamId as Id;
 
+use crate::check::Check;
+
 /// Maximum number of records in a piece.
 const PIECE_MAX: usize = 128;
 
@@ -181,6 +183,20 @@ impl<T: Identified> Sorted<T> {
         self.pieces.iter().flatten()
     }
 
+    /// Checks the order, the number of records and the lengths of the pieces.
+    pub(super) fn check(&self, to: &mut Check) {
+        to.equal("records", self.len, self.iter().count());
+        let ids = || self.iter().map(Identified::id);
+        let in_order = ids().zip(ids().skip(1)).all(|(a, b)| a < b);
+        to.holds("records are in order", in_order);
+        let lengths = 1..=PIECE_MAX;
+        let fit = self
+            .pieces
+            .iter()
+            .all(|piece| lengths.contains(&piece.len()));
+        to.holds("no piece is empty or too long", fit);
+    }
+
     /// Returns the allocated bytes. O(pieces).
     pub fn heap_bytes(&self) -> usize {
         let records: usize = self.pieces.iter().map(VecDeque::capacity).sum();
@@ -225,7 +241,9 @@ mod tests {
                 prop_assert_eq!(sorted.last(), model.last());
             }
             prop_assert!(sorted.iter().eq(model.iter()));
-            prop_assert!(sorted.pieces.iter().all(|piece| (1..=PIECE_MAX).contains(&piece.len())));
+            let mut found = Check::default();
+            sorted.check(&mut found);
+            found.assert_none();
         }
     }
 }

@@ -19,6 +19,7 @@ use smallvec::SmallVec;
 
 use super::group::Pending;
 use super::sorted::{Identified, Sorted};
+use crate::check::Check;
 use crate::time::Now;
 
 /// The dead-letter stream: entries move to it after their last delivery.
@@ -244,6 +245,22 @@ impl Timeline {
             (Some(_), _) => open.next(),
             (None, _) => last.next(),
         })
+    }
+
+    /// Checks that the timeline has each pending entry once.
+    pub(super) fn check(&self, to: &mut Check, pending: &Sorted<Pending>) {
+        self.open.check(to);
+        self.last.check(to);
+        let len = self.open.len() + self.last.len();
+        to.equal("entries of the timeline", len, pending.len());
+        let filed = pending.iter().all(|entry| {
+            let entries = match self.is_last(entry) {
+                true => &self.last,
+                false => &self.open,
+            };
+            entries.get(Delivered::from(entry)).is_some()
+        });
+        to.holds("the timeline has each pending entry", filed);
     }
 
     /// Returns the allocated bytes. O(pieces of the entries).

@@ -5,6 +5,7 @@ use punctual_resp::{Args, decimal};
 use smallvec::SmallVec;
 
 use super::{Boxed, Mut, Ref, Scores, Zset, parse_score};
+use crate::check::Check;
 use crate::hash_table::WARM_MAX;
 use crate::limits::Limits;
 use crate::time::NEVER;
@@ -68,6 +69,17 @@ impl Content for Zset {
             }
         }
         table.warm(&names, searches.then_some(&scores));
+    }
+
+    fn check(&self, to: &mut Check) {
+        match self.form() {
+            Ref::Packed(pairs) => pairs.packed().check(to),
+            Ref::Table(table) => table.check(to),
+        }
+        if let Some(timed) = self.timed() {
+            timed.check(to, self.len());
+        }
+        to.holds("a sorted set is not empty", !self.is_empty());
     }
 
     fn parts_mut(&mut self) -> Option<&mut dyn Parts> {

@@ -3,12 +3,14 @@
 //! score, and the entry's index. A *split* is a function that returns the number of slots before a
 //! position; see [`tree`](crate::tree).
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use smallvec::SmallVec;
 
 use super::range::{LexRange, ScoreRange};
 use super::{Scores, WARM_SCORES};
+use crate::check::Check;
 use crate::hash_table::{Hash, WARM_MAX};
 use crate::tree::{Slot, Tree, TreeSlot as _, Walk, count_before};
 use crate::value::deadlines::NO_SLOT;
@@ -164,6 +166,24 @@ impl Table {
             entries,
             order: Tree::from_sorted(&slots),
         })
+    }
+
+    /// Checks that the tree has each entry once, in order.
+    pub(super) fn check(&self, to: &mut Check) {
+        self.entries.check(to);
+        self.order.check(to);
+        to.equal("slots of the tree", self.order.len(), self.entries.len());
+        let slots = || self.order.walk(0..self.order.len(), false);
+        let ids: BTreeSet<u32> = self.entries.iter().map(|(id, _)| id).collect();
+        if !slots().all(|slot| ids.contains(&slot.id)) {
+            return to.holds("the tree has only entries of the set", false);
+        }
+        let names = |slot: Slot| self.entries.get(slot.id).name();
+        let fits = |slot: Slot| ordinal(self.entries.get(slot.id).score) == slot.ordinal();
+        to.holds("the tree has the scores", slots().all(fits));
+        let in_order =
+            slots().is_sorted_by(|a, b| (a.ordinal(), names(*a)) < (b.ordinal(), names(*b)));
+        to.holds("the tree is in order, and has no entry twice", in_order);
     }
 
     pub(super) fn len(&self) -> usize {

@@ -8,24 +8,8 @@ use std::collections::HashMap;
 
 /// Returns every entry's tick (`None` on the far levels), index and generation.
 pub(super) fn filed(raw: &RawWheel) -> Vec<(Option<u64>, u32, u32)> {
-    let held = raw.earliest.is_held().then(|| raw.earliest.candidate());
-    let early = raw.front.entries().chain(held);
-    let mut all: Vec<_> = early
-        .map(|entry| (Some(entry.deadline), entry.index, entry.generation))
-        .collect();
-    for (level, slots) in raw.levels.iter().enumerate() {
-        for slot in 0..64 {
-            let start = slot_start(raw.cursor, level, slot);
-            for entry in raw
-                .pool
-                .chunks(slots.slot(slot))
-                .flat_map(|chunk| chunk.entries())
-            {
-                let deadline = (level < FAR).then(|| deadline_in(start, level, entry.low));
-                all.push((deadline, entry.index, entry.generation));
-            }
-        }
-    }
+    let mut all = Vec::new();
+    raw.each_entry(|tick, index, generation| all.push((tick, index, generation)));
     all
 }
 
@@ -87,6 +71,7 @@ pub(super) fn check_invariants<T: Timers>(raw: &RawWheel, timers: &T) {
         }
     }
     assert_eq!(chunks, raw.pool.used, "no chunk is lost");
+    assert!(raw.front.is_sorted(), "the run is in order");
     let all = filed(raw);
     assert_eq!(all.len(), raw.entries, "entries are counted");
     let mut dead = 0;
