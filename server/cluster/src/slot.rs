@@ -230,12 +230,12 @@ impl SlotSet {
 
     /// Returns the set as words: bit `slot % 64` of word `slot / 64` stands for `slot`. O(1).
     pub fn words(&self) -> &[u64; SET_BYTES / 8] {
-        &self.0
+        &self.words
     }
 
     /// Returns the slots in ascending order. O(slots of the set).
     pub fn iter(&self) -> impl Iterator<Item = u16> {
-        let words = self.0.iter().zip((0..).step_by(64));
+        let words = self.words.iter().zip((0..).step_by(64));
         words.flat_map(|(word, first)| bits(*word).map(move |bit| first + bit))
     }
 
@@ -249,7 +249,7 @@ impl SlotSet {
     /// ```
     pub fn ranges(&self) -> Vec<(u16, u16)> {
         let mut ranges: Vec<(u16, u16)> = Vec::new();
-        for (word, base) in self.0.iter().zip((0u16..).step_by(64)) {
+        for (word, base) in self.words.iter().zip((0u16..).step_by(64)) {
             let mut rest = *word;
             while rest != 0 {
                 let from = rest.trailing_zeros();

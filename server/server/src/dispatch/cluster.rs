@@ -133,8 +133,9 @@ impl Dispatcher<'_, '_> {
         args: Args,
         out: &mut Vec<u8>,
     ) -> Flow {
-        let slot = Slots::of(self.turn, session, entry, args).first;
-        let executes = executed(session, entry).is_some();
+        let checked = Checked::new(session, entry, args);
+        let slot = Slots::of(self.turn, checked).first;
+        let executes = checked.transaction.is_some();
         let is_queued = session.multi.is_some() && !executes;
         let (began, start) = (self.command_start, self.output_len(out));
         let flow = self.run_entry(session, entry, args, out);

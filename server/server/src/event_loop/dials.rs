@@ -102,7 +102,7 @@ impl Peer {
     /// have to send something. A large cluster has many connections of the bus.
     fn check_interval(&self, timeout: Duration) -> Duration {
         match self {
-            Self::Primary(_) | Self::Target(_) => timeout.min(INTERVAL),
+            Self::Primary(_) | Self::Target(_) | Self::Kept(_) => timeout.min(INTERVAL),
             Self::Bus(_) => timeout,
         }
     }
