@@ -272,8 +272,8 @@ fn reshard(common: &Common, programs: &[Program], report: &mut Report) -> Result
     sheet.show(report)
 }
 
-/// Reads keys in turn at equal intervals until `done`, and returns the longest time from when a
-/// reply was due to be asked for. All servers get the same number of GETs in a second: a client that
+/// Reads keys in turn at equal intervals until `done`, and returns the longest time since a
+/// GET was due. All servers get the same number of GETs in a second: a client that
 /// asks again after each reply would take the more time from the reshard, the faster the replies
 /// are. Keys that have moved are answered by a redirection.
 fn longest_get(client: &mut Client, keys: u64, done: &AtomicBool) -> Result<Duration> {

@@ -2,7 +2,7 @@
 //!
 //! With several loops, the slot may leave between the check and the command. Invariant: **a command
 //! runs only if its slot was checked under the lock of the slot's shard, and the shard stays locked
-//! until the command has run.** So admission's check, which holds no lock, only decides the order of
+//! until the command has run.** So admission's check, which holds no lock, only orders the
 //! errors, and the check is repeated under the lock ([`Dispatcher::misplaced_meanwhile`]). Whoever
 //! takes a slot away publishes the new routes first and locks the shard afterwards, or holds it:
 //! SETSLOT NODE holds it while it counts the keys and publishes; MIGRATE deletes keys, and loop 0

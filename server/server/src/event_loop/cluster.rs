@@ -234,7 +234,7 @@ impl EventLoop {
             && (again || followed.as_ref() != Some(&address))
         {
             self.in_turn(|this, turn| {
-                // CLUSTER RESET may have come between. It changes both roles with all shards locked.
+                // CLUSTER RESET may have come first. It changes both roles with all shards locked.
                 turn.lock_all();
                 if this.own_primary() == Some(primary) {
                     this.shared.follow(turn, address);

@@ -51,7 +51,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Same as [`Turn::slot_of`], for the only key of the command that runs next. The turn keeps the
+    /// Same as [`Turn::slot_of`], for the only key of the next command. The turn keeps the
     /// key's hash for the command, so that the name is hashed once. The caller must call
     /// [`Turn::end_ahead`] before the argument's bytes change.
     #[inline]
@@ -66,8 +66,8 @@ impl Turn<'_> {
         slots.slot(self.next.hash)
     }
 
-    /// Locks the shard of a hash slot, unless it is held. Does nothing outside of cluster mode. O(1)
-    /// besides the wait for the lock.
+    /// Locks the shard of a hash slot, unless it is held. Does nothing outside of cluster mode.
+    /// O(1), besides the wait for the lock.
     pub fn lock_slot(&mut self, slot: u16) {
         if let Some(number) = self.store.shard_of_slot(slot) {
             self.lock_one(number);
