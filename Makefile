@@ -42,7 +42,7 @@ test-ruby: ## test only the Ruby gems, with their extensions, in pure Ruby and o
 programs: ## run real programs (queues, locks, limiters, clients) on redis-server and Punctual (ARGS=--quick: a few; ARGS=--help)
 	@scripts/programs $(ARGS)
 
-proofs: ## test kills, failovers, power cuts, link cuts, random commands and the simulation at full length; four hours (ARGS="kills power sim")
+proofs: ## test kills, failovers, power cuts, link cuts, random commands and the simulation at full length; five hours (ARGS="kills power sim")
 	@scripts/proofs $(ARGS)
 
 install: ## install the server: stripped binary, systemd unit, man page and completions (PREFIX=/usr/local DESTDIR=)
@@ -88,7 +88,7 @@ miri: ## run the library's tests under Miri, which finds undefined behaviour
 loom: ## test the timer driver's sleep and wake-up in every order of its threads
 	@scripts/loom
 
-sim: ## run whole servers, their clients and faults under one seed each (SEEDS=200, FROM=1, ONE=42, SECONDS_MAX=60, WITHOUT=Noise)
+sim: ## run whole servers, their clients and faults under one seed each (SEEDS=200, FROM=1, ONE=42, SECONDS_MAX=60, WITHOUT=Noise, CLUSTER=1)
 	@scripts/sim
 
 instructions: ## count the instructions of hot operations, and compare with the table (scripts/instructions --renew writes it)

@@ -32,7 +32,8 @@ module GemParts
       prebuilt(spec, files, "#{folder}/lib/punctual", extension)
     else
       spec.extensions = ["#{folder}/ext/#{extension}/extconf.rb"]
-      files.push("Cargo.toml", "bindings/ruby/ext/native_build.rb", "bindings/ruby/lib/punctual/version.rb",
+      files.push("Cargo.toml", "bindings/ruby/ext/{native_build,ruby_api}.rb", "bindings/ruby/ext/api/**/*",
+                 "bindings/ruby/lib/punctual/version.rb",
                  "#{folder}/ext/#{extension}/**/{extconf.rb,Cargo.toml,Cargo.lock,*.rs}", *sources)
     end
     spec.files = found(*files)

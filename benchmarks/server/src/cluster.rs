@@ -5,6 +5,10 @@
 //!   accepts a write.
 //! - *reshard*: `redis-cli --cluster reshard` moves half of the slots to an empty node, while
 //!   another client reads.
+//! - *bus*: CPU time of an idle node among 99 peers ([`bus`]).
+
+mod bus;
+mod peers;
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,10 +37,12 @@ const PIPELINES: [(u32, &str); 3] = [
     (64, "GET, P=64, µs"),
 ];
 const SLOTS: u32 = 16_384;
+/// Time from one GET to the next one during a reshard.
+const READ_INTERVAL: Duration = Duration::from_micros(500);
 
 /// Runs the benchmark and prints the report.
 pub(crate) fn run(common: &Common, programs: &[Program], report: &mut Report) -> Result<()> {
-    let parts = common.parts(&["cost", "failover", "reshard"])?;
+    let parts = common.parts(&["cost", "failover", "reshard", "bus"])?;
     let timeout = format!("cluster-node-timeout {NODE_TIMEOUT} ms");
     report.header("Cluster mode", programs, &[&timeout]);
     if parts.contains(&"cost") {
@@ -47,6 +53,9 @@ pub(crate) fn run(common: &Common, programs: &[Program], report: &mut Report) ->
     }
     if parts.contains(&"reshard") {
         reshard(common, programs, report)?;
+    }
+    if parts.contains(&"bus") {
+        bus::run(common, programs, report)?;
     }
     Ok(())
 }
@@ -226,6 +235,8 @@ fn reshard(common: &Common, programs: &[Program], report: &mut Report) -> Result
         let (from, to) = (id(&nodes[0])?, id(&nodes[1])?);
         let mut reader = nodes[0].client()?;
         let done = AtomicBool::new(false);
+        let cpu = || -> Result<Vec<_>> { nodes.iter().map(|node| node.cpu(SETTLE)).collect() };
+        let before = cpu()?;
         let (time, longest) = std::thread::scope(|scope| {
             let longest = scope.spawn(|| longest_get(&mut reader, keys, &done));
             let begun = Instant::now();
@@ -247,27 +258,34 @@ fn reshard(common: &Common, programs: &[Program], report: &mut Report) -> Result
                 false => Err(Error::Invalid("redis-cli --cluster reshard failed".into())),
             }
         })?;
+        let after = cpu()?;
+        let used = after.iter().zip(&before).map(|(now, then)| now.since(then));
+        let cpu = used.sum::<Duration>().as_secs_f64();
         let moved = nodes[1].client()?.integer(&["DBSIZE"])?;
         Ok(Figures::from([
             ("reshard, s", time.as_secs_f64()),
             ("longest GET, ms", longest.as_secs_f64() * 1e3),
+            ("CPU of both nodes, s", cpu),
             ("keys moved", moved as f64),
         ]))
     })?;
     sheet.show(report)
 }
 
-/// Reads keys in turn until `done`, and returns the longest time of a reply. Keys that have moved
-/// are answered by a redirection.
+/// Reads keys in turn at equal intervals until `done`, and returns the longest time from when a
+/// reply was due to be asked for. All servers get the same number of GETs in a second: a client that
+/// asks again after each reply would take the more time from the reshard, the faster the replies
+/// are. Keys that have moved are answered by a redirection.
 fn longest_get(client: &mut Client, keys: u64, done: &AtomicBool) -> Result<Duration> {
-    let mut longest = Duration::ZERO;
-    for index in (0..keys).cycle() {
+    let (begun, mut longest) = (Instant::now(), Duration::ZERO);
+    for (index, number) in (0..keys).cycle().zip(1..) {
         if done.load(Ordering::Relaxed) {
             break;
         }
-        let begun = Instant::now();
+        let at = begun + READ_INTERVAL * number;
+        std::thread::sleep(at.saturating_duration_since(Instant::now()));
         client.command(&[&b"GET"[..], &key_name(index)[..]])?;
-        longest = longest.max(begun.elapsed());
+        longest = longest.max(at.elapsed());
     }
     Ok(longest)
 }

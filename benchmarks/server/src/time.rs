@@ -7,7 +7,8 @@
 //!
 //! The polling loop sleeps [`POLLS`] times per second. Phases of some seconds without timeouts and
 //! with timeouts alternate; with timeouts, the loop arms a timeout before each sleep and cancels it
-//! afterwards. The result is the CPU time of the whole process, including the timer driver.
+//! afterwards. A third loop only sleeps for equal times, like `usleep` in C: no poller takes less.
+//! The result is the CPU time of the whole process, including the timer driver.
 
 use std::thread::sleep as std_sleep;
 use std::time::{Duration, Instant};
@@ -120,15 +121,16 @@ pub(crate) fn run(common: &Common, report: &mut Report) -> Result<()> {
     sheet.add(report, "lateness", &bars, &all.map(figures))?;
     sheet.show(report)?;
     let turn = Duration::from_secs(common.usual(1, 3));
-    let columns = [
-        ("with timeouts", true, Some(1)),
-        ("sleeping alone", false, None),
+    let loops: [(&str, fn(Duration) -> f64); 3] = [
+        ("with timeouts", |lasting| poll(lasting, true)),
+        ("without", |lasting| poll(lasting, false)),
+        ("usleep in C", usleep),
     ];
-    let columns = columns.map(|(label, ours, base)| Column {
-        label: label.into(),
-        product: label.into(),
-        ours,
-        bases: base.into_iter().collect(),
+    let columns = [0, 1, 2].map(|at| Column {
+        label: loops[at].0.into(),
+        product: loops[at].0.into(),
+        ours: at == 0,
+        bases: if at == 0 { vec![1, 2] } else { Vec::new() },
     });
     let mut sheet = Sheet::new("time", columns.into());
     let bars = [("CPU a second, ms", Bar::RatioAtMost(1.2))];
@@ -140,7 +142,7 @@ pub(crate) fn run(common: &Common, report: &mut Report) -> Result<()> {
         |at, _| {
             Ok(Figures::from([(
                 "CPU a second, ms",
-                poll(turn, at == 0) * 1e3,
+                loops[at].1(turn) * 1e3,
             )]))
         },
     )?;
@@ -169,6 +171,18 @@ fn ticks(end: Instant, waits: &mut Waits) {
         }
         waits.record(started + PERIOD * number);
     }
+}
+
+/// Only sleeps, [`POLLS`] times for each second of `lasting`. Returns the CPU time of `POLLS`
+/// sleeps. Sleeps end a little late, so the loop takes longer than `lasting`.
+fn usleep(lasting: Duration) -> f64 {
+    let sleeps = (lasting * POLLS).as_secs() as u32;
+    let cpu = own_cpu(ClockId::ProcessCPUTime);
+    for _ in 0..sleeps {
+        // The system call is the one of `usleep`.
+        std_sleep(Duration::from_secs(1) / POLLS);
+    }
+    (own_cpu(ClockId::ProcessCPUTime) - cpu).as_secs_f64() / f64::from(sleeps) * f64::from(POLLS)
 }
 
 /// Runs the polling loop for the duration `lasting`. Returns the CPU time per second.

@@ -156,6 +156,8 @@ export type DirectiveName =
   | 'aofTimestampEnabled'
   | 'aofRewriteIncrementalFsync'
   | 'aofDisableAutoGc'
+  | 'backupdirname'
+  | 'backupSealedTtl'
   | 'replicaof'
   | 'masterauth'
   | 'masteruser'
@@ -199,4 +201,5 @@ export type DirectiveName =
   | 'clusterAnnounceBusPort'
   | 'clusterPreferredEndpointType'
   | 'clusterLinkSendbufLimit'
-  | 'clusterBusPortProtectedMode';
+  | 'clusterBusPortProtectedMode'
+  | 'clusterSlotStatsEnabled';

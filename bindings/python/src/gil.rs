@@ -1,4 +1,4 @@
-//! Cells guarded by the GIL.
+//! Cells guarded by the GIL, and objects that the garbage collector visits.
 //!
 //! Every build of this module has a GIL (abi3 excludes interpreters without one), and a
 //! `Python<'_>` proves that the thread holds it. No method here runs foreign code while it has a
@@ -8,7 +8,20 @@
 
 use std::cell::{Cell, UnsafeCell};
 
-use pyo3::{Py, PyTraverseError, PyVisit, Python};
+use pyo3::{Bound, Py, PyTraverseError, PyVisit, Python, ffi};
+
+/// Lets the garbage collector visit a new object, whose memory may be recycled (`freelist`): Python
+/// registers an object with the collector only when it allocates memory.
+#[inline]
+pub(crate) fn ensure_collected<T>(object: &Bound<'_, T>) {
+    let object = object.as_ptr();
+    // SAFETY: the object's class has a `__traverse__`, so its memory has a header of the collector.
+    unsafe {
+        if ffi::PyObject_GC_IsTracked(object) == 0 {
+            ffi::PyObject_GC_Track(object.cast());
+        }
+    }
+}
 
 /// A value that threads may read and replace under the GIL.
 pub(crate) struct GilCell<T>(UnsafeCell<T>);

@@ -301,9 +301,13 @@ def test_buffered_objects_are_freed_with_their_channel() -> None:
     assert not any(thing() for thing in seen)
 
 
+@pytest.mark.parametrize("recycled", [False, True])
 @pytest.mark.parametrize("size", [1, 5])
-def test_cycle_through_a_channel_is_freed(size: int) -> None:
+def test_cycle_through_a_channel_is_freed(size: int, recycled: bool) -> None:
+    if recycled:
+        chan(size)  # its memory is used again
     c: chan[Any] = chan(size)
+    assert gc.is_tracked(c)
     thing = Thing()
     thing.channel = c  # type: ignore[attr-defined]
     seen = weakref.ref(thing)

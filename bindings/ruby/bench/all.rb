@@ -15,31 +15,13 @@ rescue LoadError
   abort "the gem timers is not installed (Debian: ruby-timers)"
 end
 require_relative "peers"
+require_relative "queue_work"
 
 # The workloads. Each returns the CPU time of one operation in nanoseconds.
 module Work
   OPERATIONS = 20_000
-  PUSHES = 300_000
 
   module_function
-
-  def nanoseconds(operations)
-    before = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID, :nanosecond)
-    yield
-    (Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID, :nanosecond) - before).fdiv(operations)
-  end
-
-  # Measures the contestants in turns, so that a busy moment of the machine affects all of them.
-  def medians(contestants)
-    samples = contestants.transform_values { [] }
-    Integer(ENV.fetch("ROUNDS", "5")).times do
-      contestants.each do |name, contestant|
-        GC.start
-        samples[name] << contestant.call
-      end
-    end
-    samples.transform_values { |of_one| of_one.sort[of_one.size / 2] }
-  end
 
   def filled(group, live)
     # The latest deadline comes first, so that the gem's sorted array moves no timers.
@@ -98,55 +80,6 @@ module Work
   def resident
     3.times { GC.start }
     File.read("/proc/self/status")[/VmRSS:\s+(\d+)/, 1].to_i
-  end
-
-  # The workloads of the gem d_heap: N pushes; N pushes and N pops; pairs of a push and a pop in a
-  # queue of N values.
-  def push_n(queue, scores)
-    size = scores.size
-    rounds = [PUSHES / size, 1].max
-    nanoseconds(size * rounds) do
-      rounds.times do
-        queue.clear
-        push(queue, scores, size)
-      end
-    end
-  end
-
-  def push_n_pop_n(queue, scores)
-    size = scores.size
-    rounds = [PUSHES / size, 1].max
-    queue.clear
-    nanoseconds(size * rounds * 2) do
-      rounds.times do
-        push(queue, scores, size)
-        i = size
-        queue.pop while (i -= 1) >= 0
-      end
-    end
-  end
-
-  # After each pop, pushes a greater score, like a timer that is armed again.
-  def push_pop(queue, scores)
-    size = scores.size
-    queue.clear
-    push(queue, scores, size)
-    i = 0
-    nanoseconds(PUSHES * 2) do
-      while i < PUSHES
-        queue.push(i, (i * 1_000_000) + scores[i % size])
-        queue.pop
-        i += 1
-      end
-    end
-  end
-
-  def push(queue, scores, size)
-    i = 0
-    while i < size
-      queue.push(i, scores[i])
-      i += 1
-    end
   end
 
   # `timeout(5) { }` while other timeouts are pending: a hundred nested ones in each thread.

@@ -2,9 +2,10 @@
 
 require "rake"
 require "rbconfig"
+require_relative "ruby_api"
 
 # The rake task `compile`, which builds an extension in Rust into the gem's `lib`, in the folder for
-# this version of Ruby.
+# this version of Ruby, and records Ruby's C API for installations without libclang.
 module CargoTask
   extend Rake::DSL
 
@@ -23,6 +24,7 @@ module CargoTask
          "cargo", "build", "--release", "--locked", "--quiet", "--manifest-path", File.join(crate, "Cargo.toml"))
       ending = RbConfig::CONFIG["host_os"].include?("darwin") ? "dylib" : "so"
       replace(File.join(target, "release", "lib#{library}.#{ending}"), extension)
+      RubyApi.new(crate).record(target)
     end
   end
 
@@ -38,8 +40,8 @@ module CargoTask
   # Defines the tasks `gem` and `gem:prebuilt`, which build the gem into the checkout's target/.
   def self.define_gems(gemspec)
     name = File.basename(gemspec, ".gemspec")
-    desc "Builds the gem into the checkout's target/"
-    task(:gem) { gem gemspec, "#{name}.gem" }
+    desc "Builds the source gem into the checkout's target/"
+    task(gem: :compile) { gem gemspec, "#{name}.gem" }
     desc "Builds a gem with the compiled extension, for this platform and this version of Ruby"
     task("gem:prebuilt" => :compile) { gem gemspec, "#{name}-prebuilt.gem", "PUNCTUAL_PREBUILT" => "1" }
   end

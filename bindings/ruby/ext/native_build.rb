@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "rbconfig"
+require_relative "ruby_api"
 
 # Writes the Makefile of an extension in Rust, which cargo builds. Both gems use it.
 #
@@ -37,7 +38,7 @@ class NativeBuild
   def obstacle
     if RUBY_ENGINE != "ruby" then "#{RUBY_ENGINE} loads no extension in Rust"
     elsif chosen? then "PUNCTUAL_PURE is set"
-    elsif !system("cargo", "--version", out: File::NULL, err: File::NULL) then "there is no cargo (Rust)"
+    elsif !system("cargo", "--version", out: File::NULL, err: File::NULL) then "there is no cargo. Install Rust 1.95 or later"
     elsif !File.exist?(File.join(RbConfig::CONFIG["rubyhdrdir"].to_s, "ruby.h"))
       "Ruby's headers are not installed (Debian: ruby-dev)"
     end
@@ -73,10 +74,20 @@ class NativeBuild
     MAKE
   end
 
+  # Returns cargo's option for a build without libclang, or nil if the build needs libclang.
+  def without_libclang
+    config = RubyApi.new(@crate).config(IO.popen(%w[cargo -vV], &:read)[/^host: (.+)/, 1])
+    return unless config
+
+    File.write("ruby-api.toml", config)
+    "--config #{File.join(Dir.pwd, "ruby-api.toml")}"
+  end
+
   def building
     target = ENV.fetch("CARGO_TARGET_DIR") { File.join(Dir.pwd, "target") }
-    reason = "cargo build failed, see above; it needs Rust 1.95 and libclang (Debian: libclang-dev)"
-    File.write("warning.txt", "#{warning(reason)}\n")
+    option = without_libclang
+    needs = ["Rust 1.95 or later", "a C compiler", ("libclang (Debian: libclang-dev)" unless option)].compact
+    File.write("warning.txt", "#{warning("cargo build failed, see above. Install #{needs.join(", ")}")}\n")
     <<~MAKE
       CARGO_TARGET_DIR = #{target}
       sitearchdir = #{RbConfig::CONFIG["sitearchdir"]}
@@ -85,7 +96,7 @@ class NativeBuild
       export RUBY = #{RbConfig.ruby}
 
       all:
-      \t@cargo build --release --locked --manifest-path #{File.join(@crate, "Cargo.toml")} \\
+      \t@cargo build --release --locked --manifest-path #{File.join(@crate, "Cargo.toml")} #{option} \\
       \t  && cp $(CARGO_TARGET_DIR)/release/#{@built} #{@file} \\
       \t  || { cat warning.txt >&2; #{@fallback ? "cp warning.txt /dev/tty 2>/dev/null || true" : "false"}; }
 

@@ -8,17 +8,17 @@ require_relative "punctual/extension"
 #
 # All times and intervals are numbers of seconds.
 module Punctual
-  pure = ENV.fetch("PUNCTUAL_PURE", "")
+  pure = %w[1 true yes].include?(ENV.fetch("PUNCTUAL_PURE", ""))
   # True if the native extension is loaded. Without it (no Rust when the gem was installed, another
   # Ruby than CRuby, or `PUNCTUAL_PURE=1` in the environment) the same classes are pure Ruby.
   NATIVE =
     begin
-      %w[1 true yes].include?(pure) ? false : require(Extension.path("#{__dir__}/punctual", "punctual"))
-      !%w[1 true yes].include?(pure)
+      require(Extension.path("#{__dir__}/punctual", "punctual")) unless pure
+      !pure
     rescue LoadError => e
       if RUBY_ENGINE == "ruby"
         warn "punctual: no native extension (#{e.message}): pure Ruby is several times slower. Install the gem again, with " \
-             "Rust and libclang, or choose pure Ruby with PUNCTUAL_PURE=1, which ends this warning"
+             "Rust, or choose pure Ruby with PUNCTUAL_PURE=1, which ends this warning"
       end
       false
     end
@@ -32,13 +32,14 @@ module Punctual
     raise LoadError, "the native extension of punctual has version #{NATIVE_VERSION}, the gem has version #{VERSION}: " \
                      "install the gem again"
   end
-end
 
-unless Punctual::NATIVE
-  require_relative "punctual/pure/schedule"
-  require_relative "punctual/pure/timers"
-  require_relative "punctual/pure/priority_queue"
-  require_relative "punctual/pure/driver"
+  unless NATIVE
+    require_relative "punctual/pure/schedule"
+    require_relative "punctual/pure/timers"
+    require_relative "punctual/pure/priority_queue"
+    require_relative "punctual/pure/java_numbers" if RUBY_ENGINE == "jruby" && !pure
+    require_relative "punctual/pure/driver"
+  end
 end
 
 require_relative "punctual/timers/group"

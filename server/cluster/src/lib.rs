@@ -17,6 +17,7 @@ mod crc16;
 mod id;
 pub mod nodes;
 pub mod packet;
+pub mod planted;
 pub mod slot;
 pub mod state;
 

@@ -54,6 +54,10 @@ pub enum Bug {
     EntryNotForgotten,
     /// A removed collection stays in the number of elements with a deadline.
     ElementsStayCounted,
+    /// A slot that arrives is served without ASKING.
+    AskingIgnored,
+    /// MIGRATE deletes a key that the target has not accepted.
+    DeletedUnaccepted,
 }
 
 #[cfg(not(sim_bug))]
@@ -76,8 +80,11 @@ mod active {
     static ACTIVE: AtomicUsize = AtomicUsize::new(usize::MAX);
 
     impl Bug {
+        /// Bugs that only clusters show, at the end of [`Bug::ALL`].
+        pub const OF_CLUSTERS: usize = 2;
+
         /// All bugs.
-        pub const ALL: [Self; 24] = [
+        pub const ALL: [Self; 26] = [
             Self::FailedSyncIgnored,
             Self::StartWithoutSync,
             Self::EntryWithoutFile,
@@ -102,6 +109,8 @@ mod active {
             Self::StaleTokenAccepted,
             Self::EntryNotForgotten,
             Self::ElementsStayCounted,
+            Self::AskingIgnored,
+            Self::DeletedUnaccepted,
         ];
 
         /// Makes this bug the active one of the process.

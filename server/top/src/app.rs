@@ -58,7 +58,7 @@ fn press(state: &mut State, key: KeyEvent) -> bool {
     match key.code {
         KeyCode::Char('q') | KeyCode::Esc => return false,
         KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return false,
-        KeyCode::Char(digit @ '1'..='6') => {
+        KeyCode::Char(digit @ '1'..='7') => {
             state.show(View::ALL[digit as usize - '1' as usize]);
         }
         KeyCode::Tab | KeyCode::Right => state.show_next(),
@@ -129,6 +129,7 @@ mod tests {
         assert_eq!(press(KeyCode::Up, plain), (true, View::Commands, 19));
         assert_eq!(press(KeyCode::Tab, plain), (true, View::Slow, 0));
         assert_eq!(press(KeyCode::Up, plain), (true, View::Slow, 0));
+        assert_eq!(press(KeyCode::Tab, plain), (true, View::Cluster, 0));
         assert_eq!(press(KeyCode::Tab, plain), (true, View::Overview, 0));
         assert_eq!(press(KeyCode::Char('c'), plain), (true, View::Overview, 0));
         for (code, modifiers) in [

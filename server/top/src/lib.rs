@@ -15,6 +15,7 @@ mod options;
 mod panes;
 mod sample;
 mod screen;
+mod shards;
 mod terminal;
 mod tls;
 

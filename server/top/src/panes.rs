@@ -9,6 +9,7 @@ use std::iter;
 use crate::figures::{bars, bytes, duration, percentile, thousands, until};
 use crate::info::{Info, part};
 use crate::sample::{Answer, Queue, SPANS, Sample};
+use crate::shards;
 
 /// A part of the page.
 #[derive(Clone, Debug)]
@@ -142,6 +143,16 @@ impl Samples<'_> {
                 format!("keys      expired {expired}, evicted {evicted}"),
                 format!("          {}", keys.collect::<Vec<_>>().join(", ")),
             ]
+        })
+    }
+
+    /// Returns the pane of a cluster's shards.
+    pub(crate) fn shards(&self) -> Pane {
+        let off = Err("cluster mode is off".to_owned());
+        let answer = self.now.shards.as_ref().unwrap_or(&off);
+        pane("shards of the cluster", answer, |(shards, own)| {
+            let none = Info::default();
+            shards::lines(shards, own, self.now.info.as_ref().unwrap_or(&none))
         })
     }
 
@@ -305,6 +316,7 @@ impl Samples<'_> {
 
     /// Returns the whole page as text.
     pub(crate) fn page(&self) -> String {
+        let shards = self.now.shards.as_ref().map(|_| self.shards());
         let panes = [
             self.server(),
             self.lateness(),
@@ -314,11 +326,11 @@ impl Samples<'_> {
             self.slow(),
             self.commands(),
         ];
-        let panes = panes.map(|pane| {
+        let panes = panes.into_iter().chain(shards).map(|pane| {
             let lines = pane.lines.iter().map(|line| line.trim_end());
             let lines = lines.map(|line| format!("  {line}\n"));
             format!("{}\n{}", pane.title, lines.collect::<String>())
         });
-        panes.join("\n")
+        panes.collect::<Vec<_>>().join("\n")
     }
 }

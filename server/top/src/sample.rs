@@ -9,6 +9,7 @@ use punctual_resp::Value;
 
 use crate::connection::{Connection, printable, text};
 use crate::info::Info;
+use crate::shards::{Shard, shards};
 
 /// Spans of time in which due timers and jobs are counted: name, length in ms, and the number of
 /// equal parts of the span.
@@ -65,6 +66,8 @@ pub struct Sample {
     pub(crate) queues: Answer<Vec<Queue>>,
     /// For each of [`SPANS`], the number of jobs due in each part.
     pub(crate) jobs_due: [Answer<Vec<u64>>; 3],
+    /// Shards, and the ID of the server itself. `None` without cluster mode.
+    pub(crate) shards: Option<Answer<(Vec<Shard>, String)>>,
 }
 
 /// The reason that panes show on a server without the commands TIMER and JOB.
@@ -168,8 +171,10 @@ impl Sample {
             timers_due: from_fn(|_| Err(NEEDS.to_owned())),
             queues: Err(NEEDS.to_owned()),
             jobs_due: from_fn(|_| Err(NEEDS.to_owned())),
+            shards: None,
             info,
         };
+        sample.take_shards(connection)?;
         if sample.info.as_ref().is_ok_and(|info| !info.is_punctual()) {
             return Ok(sample);
         }
@@ -192,5 +197,17 @@ impl Sample {
         sample.timers_due = from_fn(|span| accept(&replies[2 + span], counts));
         sample.jobs_due = from_fn(|span| accept(&replies[5 + span], counts));
         Ok(sample)
+    }
+
+    /// Asks a server in cluster mode for the shards.
+    fn take_shards(&mut self, connection: &mut Connection) -> io::Result<()> {
+        let info = self.info.as_ref().ok();
+        if info.and_then(|info| info.get("cluster_enabled")) == Some("1") {
+            let replies = connection.ask(&[vec!["CLUSTER", "SHARDS"], vec!["CLUSTER", "MYID"]])?;
+            let own = text(&replies[1]);
+            let shards = accept(&replies[0], shards);
+            self.shards = Some(shards.map(|shards| (shards, own)));
+        }
+        Ok(())
     }
 }

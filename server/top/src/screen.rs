@@ -23,22 +23,25 @@ pub enum View {
     Commands,
     /// The slow log.
     Slow,
+    /// Slots, roles and lag of a cluster's nodes.
+    Cluster,
 }
 
 impl View {
     /// All views, in the order of their keys.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Overview,
         Self::Future,
         Self::Timers,
         Self::Queues,
         Self::Commands,
         Self::Slow,
+        Self::Cluster,
     ];
 
     /// Names of the views, in the same order.
-    const NAMES: [&str; 6] = [
-        "overview", "future", "timers", "queues", "commands", "slow log",
+    const NAMES: [&str; 7] = [
+        "overview", "future", "timers", "queues", "commands", "slow", "cluster",
     ];
 
     /// Returns the panes of a view and their heights in rows. Panes without a height share the
@@ -62,6 +65,7 @@ impl View {
             Self::Queues => vec![(samples.queues(), None)],
             Self::Commands => vec![(samples.commands(), None)],
             Self::Slow => vec![(samples.slow(), None)],
+            Self::Cluster => vec![(samples.shards(), None)],
         }
     }
 }
@@ -206,11 +210,11 @@ pub fn draw(state: &mut State, columns: u16, rows: u16) -> Vec<Line> {
     }
     let (chosen, tabs) = (state.view as usize + 1, View::NAMES.iter().zip(1..));
     let tabs = tabs.map(|(name, key)| match key == chosen {
-        true => format!("[{key} {name}] "),
-        false => format!(" {key} {name}  "),
+        true => format!("[{key} {name}]"),
+        false => format!(" {key} {name} "),
     });
     let foot = match &state.trouble {
-        None => fit(&format!("{} q quit", tabs.collect::<String>()), columns).dark_grey(),
+        None => fit(&format!("{}q quit", tabs.collect::<String>()), columns).dark_grey(),
         Some(trouble) => {
             let trouble = format!("no connection, trying again: {trouble}  (q quits)");
             fit(&trouble, columns).dark_red().bold()

@@ -2,11 +2,36 @@
 
 use std::time::{Duration, Instant};
 
+use punctual_cluster::planted::Bug as ClusterBug;
 use punctual_store::planted::Bug;
 
 use crate::apart::Child;
 use crate::option;
 use crate::options::Options;
+
+/// Number of all planted bugs.
+pub const COUNT: usize = Bug::ALL.len() + ClusterBug::ALL.len();
+
+/// Returns a bug of the cluster's state machine.
+fn of_machine(number: usize) -> Option<ClusterBug> {
+    let number = number.checked_sub(Bug::ALL.len())?;
+    Some(ClusterBug::ALL[number])
+}
+
+/// Plants the bug with this number.
+pub fn plant(number: usize) {
+    match of_machine(number) {
+        None => Bug::ALL[number].plant(),
+        Some(bug) => bug.plant(),
+    }
+}
+
+fn name(number: usize) -> String {
+    match of_machine(number) {
+        None => format!("{:?}", Bug::ALL[number]),
+        Some(bug) => format!("{bug:?}"),
+    }
+}
 
 /// Prints a row for each planted bug.
 pub fn find_all() {
@@ -17,12 +42,14 @@ pub fn find_all() {
     let mut found = 0;
     let mut tried = 0;
     println!("| bug | found after | failure |\n|---|---|---|");
-    for (number, bug) in Bug::ALL.into_iter().enumerate() {
+    for number in 0..COUNT {
+        let bug = name(number);
         if only.is_some_and(|only| only != number) {
             continue;
         }
         let options = Options {
             bug: Some(number),
+            cluster: number >= Bug::ALL.len() - Bug::OF_CLUSTERS,
             ..Options::default()
         };
         let began = Instant::now();
@@ -40,9 +67,9 @@ pub fn find_all() {
         match line {
             Some((seed, line)) => {
                 found += 1;
-                println!("| {bug:?} | {ran} seeds, {time} s (seed {seed}) | {line:.110} |");
+                println!("| {bug} | {ran} seeds, {time} s (seed {seed}) | {line:.110} |");
             }
-            None => println!("| {bug:?} | not found in {ran} seeds, {time} s | |"),
+            None => println!("| {bug} | not found in {ran} seeds, {time} s | |"),
         }
     }
     println!("{found} of {tried} found");

@@ -17,7 +17,7 @@ const COMMANDS: [&[&str]; 9] = [
     &["CLIENT", "KILL", "TYPE", "replica"],
     &["CLIENT", "KILL", "TYPE", "normal"],
     &[
-        "NOTIFY", "SET", "all", "STREAM", "notes", "EVENTS", "$hx", "MAXAGE", "5000",
+        "NOTIFY", "SET", "all", "STREAM", "notes", "EVENTS", "g$hx", "MAXAGE", "5000",
     ],
     &["NOTIFY", "DEL", "all"],
 ];

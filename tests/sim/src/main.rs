@@ -7,6 +7,7 @@ mod bugs;
 mod calls;
 mod chores;
 mod clients;
+mod cluster;
 mod entries;
 mod faults;
 mod heal;
@@ -61,6 +62,7 @@ fn options() -> Options {
     Options {
         bug: option("--bug").map(|bug| bug as usize),
         without: parts.map(part).collect(),
+        cluster: has_option("--cluster"),
         ..Options::default()
     }
 }
@@ -190,7 +192,8 @@ fn main() {
             }
         }
         if !line.starts_with("passed") {
-            println!("seed {seed}: {line}\n  make sim ONE={seed}");
+            let kind = if options.cluster { " CLUSTER=1" } else { "" };
+            println!("seed {seed}: {line}\n  make sim ONE={seed}{kind}");
             if has_option("--shrink") {
                 shrink::shrink(seed, &line, &options);
             }

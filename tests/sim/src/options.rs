@@ -13,6 +13,8 @@ pub struct Options {
     #[cfg_attr(not(sim_bug), allow(dead_code))]
     pub bug: Option<usize>,
     pub without: Vec<Part>,
+    /// Whether the nodes form a cluster.
+    pub cluster: bool,
 }
 
 /// A part of a plan that a run can do without.
@@ -36,6 +38,8 @@ pub enum Part {
     Slowness,
     Limits,
     Loops,
+    /// Slots of a cluster that move.
+    Moves,
     HalfOfTime,
     QuarterOfTime,
 }
@@ -60,6 +64,7 @@ impl Part {
         Self::Slowness,
         Self::Limits,
         Self::Loops,
+        Self::Moves,
         Self::QuarterOfTime,
         Self::HalfOfTime,
     ];
@@ -69,7 +74,8 @@ impl Part {
         let before = format!("{plan:?}");
         let weather = &mut plan.weather;
         match self {
-            Self::Clients => plan.clients = 0,
+            // A cluster has at least one client, whose slots move.
+            Self::Clients => plan.clients = usize::from(plan.shape.is_some()),
             Self::Workers => plan.workers.clear(),
             Self::Members => plan.members = 0,
             Self::Noise => plan.noise = 0,
@@ -77,6 +83,7 @@ impl Part {
                 plan.clients = plan.clients.div_ceil(2);
                 plan.members = plan.members.div_ceil(2);
             }
+            Self::ThirdNode | Self::Replicas if plan.shape.is_some() => {}
             Self::ThirdNode => plan.nodes = plan.nodes.min(2),
             Self::Replicas if plan.promotions || plan.failovers => {}
             Self::Replicas => plan.nodes = 1,
@@ -88,6 +95,7 @@ impl Part {
             Self::FailedFiles => (weather.failed_writes, weather.failed_syncs) = (0, 0),
             Self::ShortWrites => weather.short_writes = 0,
             Self::Handovers => weather.preempts = 0,
+            Self::Moves => plan.shape.iter_mut().for_each(|shape| shape.moves = false),
             Self::Slowness => plan.slow = 0,
             Self::Limits => plan.evicts = Evicts::Unlimited,
             Self::Loops => plan.loops = 1,

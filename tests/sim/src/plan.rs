@@ -1,6 +1,7 @@
 //! What a seed draws before its run: servers, clients, faults and their rates.
 
 use crate::clients::Habits;
+use crate::cluster::plan::Shape;
 use crate::kernel::draws::Draws;
 use crate::kernel::{MICRO, MILLI, Nanos, SECOND, Weather};
 use crate::limits::Evicts;
@@ -52,9 +53,19 @@ pub struct Plan {
     pub policy: &'static str,
     /// Rate per million at which a client reads late what has arrived.
     pub slow: u64,
+    /// The cluster that the nodes form, in a run of this kind.
+    pub shape: Option<Shape>,
 }
 
 impl Plan {
+    /// Draws the plan of a seed, of a cluster or of another kind.
+    pub fn of(seed: u64, cluster: bool) -> Self {
+        match cluster {
+            true => Self::draw_cluster(seed),
+            false => Self::draw(seed),
+        }
+    }
+
     /// Draws the plan of a seed.
     pub fn draw(seed: u64) -> Self {
         let mut draws = Draws::new(seed ^ 0x706c_616e);
@@ -124,6 +135,7 @@ impl Plan {
             clock_jumps: alone && draws.chance(400_000),
             partitions: draws.chance(500_000),
             chores: draws.chance(500_000),
+            shape: None,
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::plan::Plan;
 use crate::promises::{self, Keeper, Promises};
 use crate::registers::{Member, Registers};
 use crate::workers::{Ledger, Worker};
-use crate::{baton, recording, verdict, world};
+use crate::{baton, cluster, recording, verdict, world};
 
 /// Something that the driver does at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -143,14 +143,14 @@ fn is_disk_failure(error: &str) -> bool {
 pub fn run(seed: u64, options: &Options) -> ! {
     verdict::fail_on_panic();
     recording::begin(seed);
-    let mut plan = Plan::draw(seed);
+    let mut plan = Plan::of(seed, options.cluster);
     plan.weather.lie = options.lie;
     for part in &options.without {
         part.leave_out(&mut plan);
     }
     #[cfg(sim_bug)]
     if let Some(bug) = options.bug {
-        punctual_store::planted::Bug::ALL[bug].plant();
+        crate::bugs::plant(bug);
     }
     if std::env::var_os("SIM_PLAN").is_some() {
         eprintln!("{plan:?}");
@@ -162,6 +162,9 @@ pub fn run(seed: u64, options: &Options) -> ! {
         .for_each(|node| node.evicts = plan.evicts);
     kernel.trace.prints = std::env::var_os("SIM_TRACE").is_some();
     baton::begin(kernel);
+    if let Some(shape) = plan.shape.take() {
+        cluster::run(seed, plan, shape);
+    }
     let mut driver = Driver::new(seed, plan);
     driver.run();
     driver.report()

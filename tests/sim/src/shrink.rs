@@ -19,7 +19,7 @@ pub fn shrink(seed: u64, line: &str, options: &Options) {
     loop {
         let before = smallest.without.len();
         for part in Part::ALL {
-            let mut plan = Plan::draw(seed);
+            let mut plan = Plan::of(seed, options.cluster);
             smallest.without.iter().for_each(|part| {
                 part.leave_out(&mut plan);
             });
@@ -42,8 +42,9 @@ pub fn shrink(seed: u64, line: &str, options: &Options) {
         .iter()
         .map(|part| format!("{part:?}"))
         .collect();
+    let cluster = if options.cluster { " CLUSTER=1" } else { "" };
     println!(
-        "  smallest: {last:.300}\n  make sim ONE={seed} WITHOUT={}",
+        "  smallest: {last:.300}\n  make sim ONE={seed}{cluster} WITHOUT={}",
         parts.join(",")
     );
 }

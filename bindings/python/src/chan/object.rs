@@ -11,6 +11,7 @@ use super::block::{self, Case};
 use super::channel::{AlreadyClosed, Channel};
 use super::item::{Dtype, Item};
 use super::waiter::Outcome;
+use crate::gil::ensure_collected;
 use crate::time::{Ticker, Timer};
 
 /// A channel like those of Go, for passing items between threads.
@@ -28,7 +29,9 @@ use crate::time::{Ticker, Timer};
 ///
 /// After a fork, threads of the parent process that wait on a channel do not exist in the child:
 /// the child neither sends to them nor receives from them.
-#[pyclass(frozen, name = "chan", module = "punctual")]
+// A timer's channel is often created and freed with its timer. The garbage collector does not visit
+// an object with recycled memory, which is right for this channel: it can be in no cycle.
+#[pyclass(frozen, name = "chan", module = "punctual", freelist = 8)]
 pub(crate) struct Chan {
     link: Link,
 }
@@ -164,7 +167,11 @@ pub(super) fn _waiting(channel: &Bound<'_, Chan>) -> (usize, usize) {
 impl Chan {
     #[new]
     #[pyo3(signature = (size=0, dtype=None))]
-    fn new(size: i64, dtype: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+    fn new<'py>(
+        py: Python<'py>,
+        size: i64,
+        dtype: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, Self>> {
         if size < 0 {
             return Err(PyValueError::new_err(format!(
                 "chan: size {size} is negative"
@@ -173,9 +180,10 @@ impl Chan {
         let size = u32::try_from(size)
             .map_err(|_| PyOverflowError::new_err("chan: size must be below 2**32"))?;
         let dtype = dtype.map_or(Ok(Dtype::Object), Dtype::of)?;
-        Ok(Chan {
-            link: Link::Own(Box::new(Channel::new(size)), dtype),
-        })
+        let link = Link::Own(Box::new(Channel::new(size)), dtype);
+        let channel = Bound::new(py, Chan { link })?;
+        ensure_collected(&channel);
+        Ok(channel)
     }
 
     /// Returns the nil channel of a type. Sends and receives on it block forever; closing it raises
@@ -320,8 +328,8 @@ impl Chan {
 impl Drop for Chan {
     fn drop(&mut self) {
         match &self.link {
-            Link::Timer(timer) => Python::attach(|py| timer.get().view().forget(py)),
-            Link::Ticker(ticker) => Python::attach(|py| ticker.get().view().forget(py)),
+            Link::Timer(timer) => timer.get().view().forget(),
+            Link::Ticker(ticker) => ticker.get().view().forget(),
             Link::Own(..) | Link::Nil(_) => {}
         }
     }

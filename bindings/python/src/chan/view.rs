@@ -53,8 +53,11 @@ impl View {
         Ok(chan)
     }
 
-    /// Records that the object is being freed.
-    pub(super) fn forget(&self, py: Python<'_>) {
+    /// Records that the object is being freed. Only the `Drop` of `Chan` calls this.
+    pub(super) fn forget(&self) {
+        // SAFETY: Python frees an object on a thread with the GIL, and so does `Bound::new` if it
+        // fails.
+        let py = unsafe { Python::assume_attached() };
         self.0.replace(py, GONE);
     }
 }

@@ -24,7 +24,7 @@ use pyo3::{PyTraverseError, PyVisit};
 use super::alarm::{Armed, ProcessLocal, PyAlarm};
 use super::clock::{self, Clock, Seconds, ticks, wall_before};
 use crate::chan::{Chan, Channel, Dtype, Item, PanicError, View};
-use crate::gil::GilCell;
+use crate::gil::{GilCell, ensure_collected};
 
 /// Fires once, `dt` seconds from now: sends the time into its channel `c`, or calls `f`.
 ///
@@ -42,7 +42,9 @@ use crate::gil::GilCell;
 /// disarmed.
 ///
 /// Raises `ValueError` if `dt` is NaN, `TypeError` if `f` is not callable.
-#[pyclass(frozen, name = "Timer", module = "punctual.time")]
+// The garbage collector does not visit an object with recycled memory, which is right for a timer
+// that references no object.
+#[pyclass(frozen, name = "Timer", module = "punctual.time", freelist = 8)]
 pub(crate) struct Timer {
     action: Action,
     clock: Clock,
@@ -109,6 +111,9 @@ impl Timer {
                 view: View::new(),
             },
         )?;
+        if f.is_some() || timer.get().clock.is_virtual() {
+            ensure_collected(&timer);
+        }
         timer.get().arm(py, dt);
         Ok(timer)
     }

@@ -1,15 +1,17 @@
 //! Packets to bytes of the bus.
 
 use super::{
-    Beat, Body, Extension, Gossip, HEADER_BYTES, HOST_BYTES, Header, Heartbeat, LIGHT_BYTES,
-    Packet, at, kind,
+    Beat, Body, Extension, GOSSIP_BYTES, Gossip, HEADER_BYTES, HOST_BYTES, Header, Heartbeat,
+    LIGHT_BYTES, Packet, at, kind,
 };
 use crate::NodeId;
+use crate::slot::SET_BYTES;
 
 impl Packet {
     /// Appends the packet's bytes. O(length). Hosts are cut at 45 bytes.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let start = out.len();
+        out.reserve(self.size_hint());
         match &self.header {
             Some(header) => header.write(out),
             None => out.resize(start + LIGHT_BYTES, 0),
@@ -59,6 +61,20 @@ impl Packet {
     }
 }
 
+impl Packet {
+    /// Returns the packet's length without extensions and messages.
+    fn size_hint(&self) -> usize {
+        let header = match self.header {
+            Some(_) => HEADER_BYTES,
+            None => LIGHT_BYTES,
+        };
+        match &self.body {
+            Body::Heartbeat(_, beat) => header + beat.gossip.len() * GOSSIP_BYTES + 64,
+            _ => header,
+        }
+    }
+}
+
 impl Body {
     /// Returns the number of the packet's type on the bus.
     pub(crate) fn number(&self) -> u16 {
@@ -100,9 +116,8 @@ impl Header {
         put(out, at::CONFIG_EPOCH, &self.config_epoch.to_be_bytes());
         put(out, at::OFFSET, &self.offset.to_be_bytes());
         put(out, at::SENDER, &self.sender.digits());
-        let mut slots = Vec::new();
-        self.slots.write(&mut slots);
-        put(out, at::SLOTS, &slots);
+        self.slots
+            .write_to(&mut out[at::SLOTS..at::SLOTS + SET_BYTES]);
         let primary = self.primary.map_or([0; 40], NodeId::digits);
         put(out, at::PRIMARY, &primary);
         put(out, at::HOST, &host_bytes(&self.host));

@@ -43,7 +43,10 @@ impl Machine {
 
     /// Sends a heartbeat. `target` is the node at the other side, if known.
     pub(super) fn send_beat(&mut self, link: LinkId, target: Option<NodeId>, beat: Beat) {
-        let extended = self.links.get(link).is_some_and(|link| link.extended);
+        let extended = self.links.get_mut(link).is_some_and(|link| {
+            link.pinged |= beat == Beat::Ping;
+            link.extended
+        });
         let content = Heartbeat {
             gossip: self.gossip_for(target),
             extensions: if extended {
@@ -84,7 +87,7 @@ impl Machine {
         let may = |node: &&Node| Some(node.id) != target && !node.flags.has(hidden);
         let candidates = self.nodes.others().filter(may);
         let (failing, mut others): (Vec<&Node>, Vec<&Node>) = candidates
-            .filter(|node| self.links.to(node.id).is_some() || !node.slots.is_empty())
+            .filter(|node| !node.slots.is_empty() || self.links.to(node.id).is_some())
             .partition(|node| node.flags.has(Flags::PFAIL));
         let wanted = (self.nodes.len() / 10).max(3).min(others.len());
         let mut chosen: Vec<Gossip> = failing.into_iter().map(gossip).collect();

@@ -4,6 +4,7 @@ use super::{LinkId, Machine, Output};
 use crate::NodeId;
 use crate::nodes::{Flags, Node};
 use crate::packet::{Body, FORCE_ACK, Header};
+use crate::planted::Bug;
 
 /// Time before an election in which the failure spreads; as long again at random, so that two
 /// replicas seldom ask at once.
@@ -146,7 +147,7 @@ impl Machine {
             return;
         };
         let refuses = header.current_epoch < self.current_epoch
-            || self.last_vote_epoch == self.current_epoch
+            || self.last_vote_epoch == self.current_epoch && !Bug::VotesTwice.is_active()
             || !primary.flags.has(Flags::FAIL) && !forced
             || now_ms.saturating_sub(primary.voted_ms) < self.settings.node_timeout_ms * 2;
         let newer = |node: &Node| {
@@ -171,7 +172,9 @@ impl Machine {
             primary.voted_ms = now_ms;
         }
         self.last_vote_epoch = self.current_epoch;
-        self.save_now();
+        if !Bug::VoteNotSaved.is_active() {
+            self.save_now();
+        }
         let packet = self.packet(Body::AuthAck);
         self.send(link, &packet);
     }
@@ -180,8 +183,13 @@ impl Machine {
     pub(super) fn promote(&mut self, epoch: u64) {
         let own = self.own_id();
         let old = self.nodes.own().primary.and_then(|id| self.nodes.get(id));
-        let Some(slots) = old.map(|node| node.slots.clone()) else {
+        let Some((slots, old_epoch)) = old.map(|node| (node.slots.clone(), node.config_epoch))
+        else {
             return;
+        };
+        let epoch = match Bug::EpochKept.is_active() {
+            true => old_epoch,
+            false => epoch,
         };
         self.nodes.own_mut().become_primary();
         self.nodes.assign(&slots, own);

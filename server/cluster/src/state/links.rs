@@ -25,6 +25,10 @@ pub(super) struct Link {
     pub(super) local: String,
     /// Whether the other side knows extensions.
     pub(super) extended: bool,
+    /// Whether this node has sent a ping here.
+    pub(super) pinged: bool,
+    /// Whether the other side has answered a ping here, so that it knows whose packets these are.
+    pub(super) answered: bool,
     /// The known node that has sent a packet here.
     pub(super) sender: Option<NodeId>,
     input: Vec<u8>,
@@ -33,6 +37,8 @@ pub(super) struct Link {
 /// An open connection, for CLUSTER LINKS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenLink {
+    /// ID of the connection.
+    pub id: LinkId,
     /// The node at the other side.
     pub node: NodeId,
     /// Whether this node has opened the connection.
@@ -112,14 +118,15 @@ impl Links {
 
     /// Returns the connections between which bytes flow, of known nodes.
     fn of_nodes(&self) -> Vec<OpenLink> {
-        let open = |link: &Link| {
+        let open = |(id, link): (&LinkId, &Link)| {
             Some(OpenLink {
+                id: *id,
                 node: link.dialed.or(link.sender).filter(|_| link.connected)?,
                 dialed: link.dialed.is_some(),
                 created_ms: link.created_ms,
             })
         };
-        self.by_id.values().filter_map(open).collect()
+        self.by_id.iter().filter_map(open).collect()
     }
 
     /// Returns the open connections to other nodes.
@@ -144,6 +151,8 @@ impl Machine {
             peer: peer.into(),
             local: local.into(),
             extended: false,
+            pinged: false,
+            answered: false,
             sender: None,
             input: Vec::new(),
         })
@@ -173,6 +182,7 @@ impl Machine {
             }
             node.flags.set(Flags::MEET, false);
         }
+        self.plan_for(target);
         self.finish();
     }
 
@@ -180,6 +190,7 @@ impl Machine {
     pub fn closed(&mut self, id: LinkId, now_ms: u64) {
         self.now_ms = now_ms;
         let link = self.links.remove(id, now_ms);
+        self.next_due = None;
         // A failed dial counts as a ping, so that the failure is detected.
         if let Some(node) = link.and_then(|link| link.dialed)
             && let Some(node) = self.nodes.get_mut(node)
@@ -205,6 +216,7 @@ impl Machine {
     /// Closes a connection.
     pub(super) fn close(&mut self, id: LinkId) {
         if self.links.remove(id, self.now_ms).is_some() {
+            self.next_due = None;
             self.outputs.push_back(Output::Close(id));
         }
     }
@@ -222,9 +234,12 @@ impl Machine {
             peer: host.clone(),
             local: String::new(),
             extended: node.flags.has(Flags::EXTENSIONS),
+            pinged: false,
+            answered: false,
             sender: None,
             input: Vec::new(),
         });
+        self.next_due = None;
         self.outputs.push_back(Output::Connect { link, host, port });
     }
 
@@ -260,6 +275,9 @@ impl Machine {
         // The connection may have been closed by a packet.
         if let Some(link) = self.links.get_mut(id) {
             link.input = input;
+            if let Some(node) = link.dialed.or(link.sender) {
+                self.plan_for(node);
+            }
         }
         self.finish();
     }

@@ -29,15 +29,17 @@ pub(super) struct Manual {
     end_ms: Option<u64>,
     /// On the primary: the replica that has asked.
     replica: Option<NodeId>,
+    /// On the primary: no write of a client runs any more.
+    paused: bool,
     /// On the replica: the offset of the paused primary.
     offset: Option<u64>,
     ready: bool,
 }
 
 impl Manual {
-    /// Returns whether this primary has paused its clients.
+    /// Returns whether this primary has paused its clients, so that its offset is final.
     pub(super) fn is_pausing(&self) -> bool {
-        self.replica.is_some()
+        self.replica.is_some() && self.paused
     }
 
     /// Returns whether the replica may ask for votes.
@@ -105,9 +107,20 @@ impl Machine {
         self.manual.replica = Some(id);
         self.outputs
             .push_back(Output::Pause(self.now_ms + PAUSE_MS));
+    }
+
+    /// Notes that an [`Output::Pause`] is in force: no write of a client runs, or will run, so the
+    /// replication's offset is the one that the replica must reach.
+    pub fn paused(&mut self, now_ms: u64) {
+        self.now_ms = now_ms;
+        let Some(id) = self.manual.replica else {
+            return;
+        };
+        self.manual.paused = true;
         if let Some(link) = self.links.open(id) {
             self.send_beat(link, Some(id), Beat::Ping);
         }
+        self.finish();
     }
 
     /// Ends a manual failover.

@@ -20,6 +20,7 @@ mod manual;
 mod operator;
 mod orphans;
 mod ownership;
+mod publish;
 mod receive;
 mod reset;
 mod tick;
@@ -120,7 +121,8 @@ pub enum Output {
     Promoted,
     /// The own node has lost these slots to another primary: remove their keys.
     Lost(SlotSet),
-    /// Pause writes of clients until this time, for a manual failover.
+    /// Pause writes of clients until this time, for a manual failover. Call [`Machine::paused`]
+    /// once no write runs any more.
     Pause(u64),
     /// End the pause.
     Resume,
@@ -181,6 +183,8 @@ pub struct Machine {
     now_ms: u64,
     ticked_ms: u64,
     next_ping_ms: u64,
+    /// A time before which nothing is due for any node. `None` if it must be computed again.
+    next_due: Option<u64>,
     outputs: VecDeque<Output>,
     /// The table differs from the saved one.
     unsaved: bool,
@@ -199,10 +203,9 @@ impl Machine {
     /// Creates a machine from the contents of `nodes.conf`.
     pub fn new(settings: Settings, config: Config, random: Random, now_ms: u64) -> Self {
         let mut nodes = config.nodes;
-        nodes
-            .own_mut()
-            .flags
-            .set(Flags::NOFAILOVER, settings.no_failover);
+        let own = &mut nodes.own_mut().flags;
+        own.set(Flags::NOFAILOVER, settings.no_failover);
+        own.set(Flags::LIGHT, true);
         let mut machine = Self {
             settings,
             nodes,
@@ -224,6 +227,7 @@ impl Machine {
             now_ms,
             ticked_ms: 0,
             next_ping_ms: now_ms,
+            next_due: None,
             outputs: VecDeque::new(),
             unsaved: false,
             viewed: false,
@@ -317,10 +321,12 @@ impl Machine {
         self.unsaved = true;
         self.viewed = false;
         self.health.stale = true;
+        self.next_due = None;
     }
 
     /// Orders what follows from the changes of a call.
     fn finish(&mut self) {
+        self.plan();
         self.update_health();
         if std::mem::take(&mut self.unsaved) {
             self.outputs.push_back(Output::Save { sync: false });

@@ -2,8 +2,8 @@
 
 use super::{Machine, OperatorError, Output};
 use crate::NodeId;
-use crate::nodes::{Address, Flags, Node};
-use crate::packet::{Body, is_host};
+use crate::nodes::{Address, Flags};
+use crate::packet::is_host;
 use crate::slot::SlotSet;
 
 /// Time for which a forgotten node is not added again.
@@ -160,10 +160,19 @@ impl Machine {
             return Err(OperatorError::NoPrimary);
         }
         let slots = SlotSet::from_iter([slot]);
-        if empty {
-            self.migrating.remove(&slot);
-        }
+        let was_moving = empty && self.migrating.remove(&slot).is_some();
         let was_own = self.nodes.own().slots.contains(slot);
+        let settled = self
+            .nodes
+            .get(owner)
+            .is_some_and(|node| node.slots.contains(slot))
+            && !self.importing.contains_key(&slot)
+            && !self.migrating.contains_key(&slot)
+            && !self.unclaimed.contains(slot);
+        if settled && !was_moving {
+            // The owner's claim came first over the bus. There is nothing to save.
+            return Ok(());
+        }
         self.nodes.assign(&slots, owner);
         self.unclaimed.remove(slot);
         self.changed();
@@ -174,6 +183,9 @@ impl Machine {
         }
         if owner == self.own_id() && self.importing.remove(&slot).is_some() {
             self.bump_epoch(now_ms);
+            // The old owner forgets the slot after the reply, so the claim must survive a power
+            // cut.
+            self.save_now();
             self.announce();
         }
         self.finish();
@@ -223,36 +235,10 @@ impl Machine {
         Ok(())
     }
 
-    /// PUBLISH and SPUBLISH: sends a message to all nodes, or to the nodes of the own shard.
-    pub fn publish(&mut self, channel: &[u8], message: &[u8], sharded: bool) {
-        let packet = self.packet(Body::Publish {
-            channel: channel.to_vec(),
-            message: message.to_vec(),
-            sharded,
-        });
-        if !sharded {
-            self.broadcast(&packet);
-            return;
-        }
-        let own = self.nodes.own();
-        let root = own.primary.unwrap_or(own.id);
-        let in_shard = |node: &&Node| node.id == root || node.primary == Some(root);
-        let ids: Vec<NodeId> = self
-            .nodes
-            .others()
-            .filter(in_shard)
-            .map(|node| node.id)
-            .collect();
-        for id in ids {
-            if let Some(link) = self.links.open(id) {
-                self.send(link, &packet);
-            }
-        }
-    }
-
     /// Changes the directives.
     pub fn set_settings(&mut self, settings: super::Settings) {
         self.settings = settings;
+        self.next_due = None;
         self.nodes
             .own_mut()
             .flags

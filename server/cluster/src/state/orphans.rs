@@ -1,5 +1,7 @@
 //! Replica migration: a primary that has lost its replicas gets one of a primary that has several.
 
+use std::collections::BTreeMap;
+
 use super::Machine;
 use crate::NodeId;
 use crate::nodes::{Flags, Node};
@@ -10,15 +12,17 @@ const DELAY_MS: u64 = 5_000;
 impl Machine {
     /// Notes which primaries have no working replica, and makes this replica the replica of such a
     /// primary if it is the first one, by ID, of the primaries with the most working replicas.
-    /// O(nodes²).
+    /// O(nodes log nodes).
     pub(super) fn adopt_orphan(&mut self) {
         let now_ms = self.now_ms;
-        let primaries: Vec<(NodeId, usize)> = self
-            .nodes
-            .iter()
-            .filter(|node| node.is_primary())
-            .map(|node| (node.id, self.nodes.working_replicas(node.id).count()))
-            .collect();
+        let primaries = self.nodes.iter().filter(|node| node.is_primary());
+        let mut primaries: BTreeMap<NodeId, usize> = primaries.map(|node| (node.id, 0)).collect();
+        for node in self.nodes.iter() {
+            let primary = node.primary.filter(|_| !node.flags.has(Flags::FAILING));
+            if let Some(replicas) = primary.and_then(|id| primaries.get_mut(&id)) {
+                *replicas += 1;
+            }
+        }
         for (id, replicas) in &primaries {
             if let Some(node) = self.nodes.get_mut(*id) {
                 let orphan = *replicas == 0 && node.is_voter() && may_be_adopted(node);
@@ -30,8 +34,8 @@ impl Machine {
             }
         }
         let own = self.nodes.own();
-        let most = primaries.iter().map(|(_, replicas)| *replicas).max();
-        let is_richest = |id: NodeId| primaries.contains(&(id, most.unwrap_or(0)));
+        let most = primaries.values().copied().max();
+        let is_richest = |id: NodeId| primaries.get(&id).copied() == most;
         let leaves = self.settings.allow_replica_migration
             && !own.flags.has(Flags::NOFAILOVER)
             && self.health.ok
@@ -45,9 +49,9 @@ impl Machine {
         };
         let orphan = self.nodes.iter().find(long).map(|node| node.id);
         let first = primaries
-            .iter()
-            .filter(|(id, _)| is_richest(*id))
-            .flat_map(|(id, _)| self.nodes.working_replicas(*id))
+            .keys()
+            .filter(|id| is_richest(**id))
+            .flat_map(|id| self.nodes.working_replicas(*id))
             .map(|node| node.id)
             .min();
         if let Some(orphan) = orphan

@@ -11,9 +11,11 @@ impl Machine {
     /// the slots of the present owner.
     pub(super) fn claims(&mut self, link: LinkId, sender: NodeId, header: &Header) {
         let owner = header.primary.unwrap_or(sender);
-        let known = self.nodes.get(owner).map(|node| node.slots.clone());
-        let known = known.unwrap_or_default();
-        if known == header.slots {
+        let is_known = match self.nodes.get(owner) {
+            Some(node) => node.slots == header.slots,
+            None => header.slots.is_empty(),
+        };
+        if is_known {
             return;
         }
         if header.primary.is_none() {
@@ -56,8 +58,11 @@ impl Machine {
             return;
         };
         let mut news = claimed.without(&node.slots);
-        // An arriving slot keeps its owner until the operator names the new one.
-        self.importing.keys().for_each(|slot| news.remove(*slot));
+        // An arriving slot keeps its owner until the operator names the new one, or until a
+        // failover leaves it without an owner.
+        let arriving = self.importing.keys();
+        let owned = arriving.filter(|slot| self.nodes.owner(**slot).is_some());
+        owned.for_each(|slot| news.remove(*slot));
         for node in self.nodes.iter() {
             if node.config_epoch >= epoch {
                 let kept = node.slots.without(&self.unclaimed);

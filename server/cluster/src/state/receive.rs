@@ -138,6 +138,9 @@ impl Machine {
         }
         let id = header.sender;
         if beat == Beat::Pong && dialed.is_some() {
+            if let Some(link) = self.links.get_mut(link) {
+                link.answered = link.pinged;
+            }
             self.pong(id);
         }
         if beat != Beat::Pong {
@@ -183,6 +186,7 @@ impl Machine {
             let mut node = Node::new(id, flags, self.now_ms);
             node.address = address;
             self.nodes.insert(node);
+            self.next_due = None;
         }
     }
 

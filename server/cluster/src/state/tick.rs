@@ -37,35 +37,54 @@ impl Machine {
             self.next_ping_ms = now_ms + PING_MS;
         }
         for id in ids {
-            while let Some(due) = self
-                .due(id)
-                .and_then(|(due, at)| (at <= now_ms).then_some(due))
+            while let Some((due, at)) = self.nodes.get(id).and_then(|node| self.due(node))
+                && at <= now_ms
             {
                 self.run(id, due);
             }
         }
+        self.next_due = None;
         self.run_manual();
         self.run_election();
         self.finish();
     }
 
-    /// Returns the time of the next [`Machine::tick`]. O(nodes).
+    /// Returns the time of the next [`Machine::tick`]. O(1) after a call that has changed only the
+    /// times of one node, else O(nodes).
     pub fn deadline(&self) -> u64 {
-        let nodes = self
-            .nodes
-            .others()
-            .filter_map(|node| self.due(node.id))
-            .map(|(_, at)| at);
+        let next_due = self.next_due.unwrap_or_else(|| self.earliest_due());
         let parts = [
-            Some(self.next_ping_ms),
+            Some(next_due),
             self.election_deadline(),
             self.manual_deadline(),
             self.health.check_ms,
         ];
-        let earliest = nodes.chain(parts.into_iter().flatten()).min();
+        let earliest = parts.into_iter().flatten().min();
         earliest
-            .unwrap_or(self.next_ping_ms)
+            .unwrap_or(next_due)
+            .min(self.next_ping_ms)
             .max(self.ticked_ms + TICK_MS)
+    }
+
+    fn earliest_due(&self) -> u64 {
+        let others = self.nodes.others();
+        let dues = others.filter_map(|node| self.due(node)).map(|(_, at)| at);
+        dues.min().unwrap_or(u64::MAX)
+    }
+
+    /// Computes [`Machine::next_due`] again if it is unknown.
+    pub(super) fn plan(&mut self) {
+        if self.next_due.is_none() {
+            self.next_due = Some(self.earliest_due());
+        }
+    }
+
+    /// Notes that the times of a node have changed.
+    pub(super) fn plan_for(&mut self, id: NodeId) {
+        let due = self.nodes.get(id).and_then(|node| self.due(node));
+        if let (Some(next), Some((_, at))) = (self.next_due, due) {
+            self.next_due = Some(next.min(at));
+        }
     }
 
     fn ping_one(&mut self, ids: &[NodeId]) {
@@ -88,10 +107,9 @@ impl Machine {
     }
 
     /// Returns the next thing to do for a node, and when.
-    fn due(&self, id: NodeId) -> Option<(Due, u64)> {
+    fn due(&self, node: &Node) -> Option<(Due, u64)> {
         let timeout_ms = self.settings.node_timeout_ms;
         let half_ms = timeout_ms / 2;
-        let node = self.nodes.get(id)?;
         let mut next: Option<(Due, u64)> = None;
         let mut offer = |due: Due, at: u64| {
             if next.as_ref().is_none_or(|(_, earliest)| at < *earliest) {
@@ -101,9 +119,9 @@ impl Machine {
         if node.flags.has(Flags::HANDSHAKE) {
             offer(Due::Forget, node.created_ms + timeout_ms.max(HANDSHAKE_MS));
         }
-        match self.links.to(id) {
+        match self.links.to(node.id) {
             None if node.flags.has(Flags::NOADDR) => {}
-            None => offer(Due::Dial, self.links.redial_ms(id)),
+            None => offer(Due::Dial, self.links.redial_ms(node.id)),
             Some((link, state)) if !state.connected => {
                 offer(Due::Close(link), state.created_ms + half_ms.max(1));
             }

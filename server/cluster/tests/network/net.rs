@@ -247,6 +247,7 @@ impl Net {
                     let text = self.members[at].machine.config().text(Style::Named);
                     self.members[at].file = text;
                 }
+                Output::Pause(_) => self.members[at].machine.paused(self.now_ms),
                 Output::Promoted => self.members[at].promotions += 1,
                 Output::Follow(_) => self.members[at].replication.has_data = false,
                 _ => {}

@@ -2,8 +2,9 @@
 
 use punctual_cluster::NodeId;
 use punctual_cluster::config::Config;
+use punctual_cluster::packet::{PAUSED, Packet};
 use punctual_cluster::slot::SlotSet;
-use punctual_cluster::state::{Machine, OperatorError, Output, Settings};
+use punctual_cluster::state::{Machine, OperatorError, Output, Replication, Settings, Takeover};
 
 use crate::net::{Net, TIMEOUT_MS};
 
@@ -140,4 +141,74 @@ fn a_replica_with_an_old_epoch_is_told_the_new_one() {
     net.run(12 * TIMEOUT_MS);
     assert_eq!(net.members[3].promotions, 1, "{}", net.view(3));
     assert!(net.serves_all());
+}
+
+/// Otherwise the slot has no owner in this node's table, so this node serves nothing.
+#[test]
+fn a_slot_that_arrives_gets_the_elected_owner() {
+    let mut net = Net::cluster(8, 3, 1);
+    let (old, slot) = (net.members[0].id, 7);
+    net.members[1].machine.import_slot(slot, old).unwrap();
+    net.carry_out(1);
+    net.kill(0);
+    net.run(5 * TIMEOUT_MS);
+    assert_eq!(net.members[3].promotions, 1);
+    net.restart(0);
+    net.run(TIMEOUT_MS + 3_000);
+    let machine = &net.members[1].machine;
+    let owner = machine.nodes().owner(slot).map(|node| node.id);
+    assert_eq!(owner, Some(net.members[3].id), "{}", net.view(1));
+    assert!(machine.is_ok() && machine.moving_slots().1.contains_key(&slot));
+    net.assert_converged();
+}
+
+/// The owner with the greatest epoch takes no new one.
+#[test]
+fn the_end_of_an_import_is_saved_before_the_reply() {
+    let mut net = Net::cluster(9, 3, 0);
+    let now_ms = net.now_ms;
+    let (old, new, slot) = (net.members[0].id, net.members[2].id, 7);
+    let machine = &mut net.members[2].machine;
+    machine.import_slot(slot, old).unwrap();
+    while machine.poll().is_some() {}
+    let epoch = machine.nodes().own().config_epoch;
+    machine.set_slot(slot, new, true, now_ms).unwrap();
+    assert_eq!(machine.nodes().own().config_epoch, epoch);
+    assert_eq!(machine.poll(), Some(Output::Save { sync: true }));
+}
+
+/// A write that was admitted before the pause may still change the offset.
+#[test]
+fn the_offset_of_a_paused_primary_is_told_once_no_write_runs() {
+    let mut net = Net::cluster(10, 3, 1);
+    let now_ms = net.now_ms;
+    let replica = &mut net.members[3].machine;
+    replica.fail_over(Takeover::Agreed, now_ms).unwrap();
+    let start: Vec<Output> = std::iter::from_fn(|| replica.poll()).collect();
+    let Some(Output::Send { bytes, .. }) = start.first() else {
+        panic!("{start:?}");
+    };
+    let primary = &mut net.members[0].machine;
+    let link = primary.accepted("10.0.0.3", "", now_ms);
+    primary.received(link, bytes, now_ms);
+    let mut paused = Vec::new();
+    let mut take = |machine: &mut Machine| {
+        while let Some(output) = machine.poll() {
+            if let Output::Send { bytes, .. } = output
+                && let Some(header) = Packet::decode(&bytes).unwrap().header
+                && header.message_flags & PAUSED != 0
+            {
+                paused.push(header.offset);
+            }
+        }
+        paused.clone()
+    };
+    primary.tick(now_ms + 200);
+    assert_eq!(take(primary), []);
+    primary.set_replication(Replication {
+        offset: 1 << 40,
+        ..Replication::default()
+    });
+    primary.paused(now_ms + 300);
+    assert_eq!(take(primary), [1 << 40]);
 }

@@ -137,6 +137,33 @@ fn joins(peer: Peer) {
     nodes[0].machine.publish(b"news", b"good day", false);
     nodes[0].step();
     subscriber.receive("*3|$7|message|$4|news|$8|good day|");
+    if peer == Peer::Valkey9 {
+        light_messages(&mut nodes, &mut reals, &mut subscriber);
+    } else {
+        assert_eq!(nodes[0].light, (0, 0), "only Valkey reads light headers");
+    }
+}
+
+/// Messages between ours and Valkey have light headers once each connection has carried a ping.
+fn light_messages(nodes: &mut [Node], reals: &mut [Real], subscriber: &mut Wire) {
+    let mut count = 0;
+    until(nodes, "both sides send light headers", |nodes| {
+        count += 1;
+        reals[0].wire.int(&format!("PUBLISH news r{count}"));
+        nodes[0].machine.publish(b"news", b"ours", false);
+        nodes[0].light.0 >= 2 && nodes[0].light.1 >= 1
+    });
+    let last = (b"news".to_vec(), format!("r{count}").into_bytes());
+    until(nodes, "all arrive", |nodes| {
+        nodes[0].published.contains(&last)
+    });
+    for _ in 0..count {
+        // Two publishers, so the messages come in any order.
+        for _ in 0..2 {
+            let message = format!("{:?}", subscriber.value());
+            assert!(message.contains("message"), "{message}");
+        }
+    }
 }
 
 #[test]

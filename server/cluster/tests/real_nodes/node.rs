@@ -19,6 +19,8 @@ pub struct Node {
     pub published: Vec<(Vec<u8>, Vec<u8>)>,
     pub promoted: bool,
     pub bus_port: u16,
+    /// Numbers of messages with a light header that were sent and received.
+    pub light: (usize, usize),
     listener: TcpListener,
     streams: BTreeMap<LinkId, TcpStream>,
 }
@@ -52,6 +54,7 @@ impl Node {
             published: Vec::new(),
             promoted: false,
             bus_port,
+            light: (0, 0),
             listener,
             streams: BTreeMap::new(),
         }
@@ -70,7 +73,10 @@ impl Node {
             while let Some(stream) = self.streams.get_mut(&link) {
                 match stream.read(&mut bytes) {
                     Ok(0) => self.closed(link),
-                    Ok(count) => self.machine.received(link, &bytes[..count], now_ms()),
+                    Ok(count) => {
+                        self.light.1 += bytes[..count].windows(14).filter(is_light).count();
+                        self.machine.received(link, &bytes[..count], now_ms());
+                    }
                     Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                     Err(_) => self.closed(link),
                 }
@@ -108,6 +114,7 @@ impl Node {
                     }
                 }
                 Output::Send { link, bytes } => {
+                    self.light.0 += usize::from(is_light(&&bytes[..14]));
                     // A packet is smaller than the socket's buffer.
                     let sent = self
                         .streams
@@ -126,6 +133,11 @@ impl Node {
             }
         }
     }
+}
+
+/// Returns whether a packet with these first bytes is a message with a light header.
+fn is_light(head: &&[u8]) -> bool {
+    head.starts_with(b"RCmb") && matches!(head[12..14], [0x80, 4 | 10])
 }
 
 /// Runs the nodes until a condition holds.

@@ -12,7 +12,9 @@
 //!   nor a step of the system clock affects failure detection.
 
 mod file;
+pub(crate) mod queues;
 pub(crate) mod routes;
+pub(crate) mod usage;
 
 use std::collections::VecDeque;
 use std::io;
@@ -30,7 +32,9 @@ use crate::world::World;
 use crate::world::disk::Disk;
 use file::NodesFile;
 pub use file::NodesFileError;
+use queues::SendQueues;
 use routes::{Routes, StableSlots};
+use usage::Usage;
 
 /// State of cluster mode.
 pub(crate) struct Cluster {
@@ -43,6 +47,10 @@ pub(crate) struct Cluster {
     pub(crate) bus_port: AtomicU32,
     /// Slots whose commands run here without further checks.
     pub(crate) stable: StableSlots,
+    /// What the commands of each slot have used.
+    pub(crate) usage: Usage,
+    /// Unsent bytes of the bus.
+    pub(crate) queues: SendQueues,
 }
 
 struct Node {
@@ -50,6 +58,21 @@ struct Node {
     file: NodesFile,
     /// Orders for loop 0.
     orders: VecDeque<Output>,
+}
+
+/// What a call of the machine has published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Published {
+    Nothing,
+    Routes,
+    /// Routes for which clients may have to leave.
+    ForClients,
+}
+
+impl Node {
+    fn save(&mut self, sync: bool) -> io::Result<()> {
+        self.file.save(&self.machine.config(), sync)
+    }
 }
 
 impl Cluster {
@@ -82,6 +105,8 @@ impl Cluster {
             routes: RwLock::default(),
             bus_port: AtomicU32::new(0),
             stable: StableSlots::default(),
+            usage: Usage::default(),
+            queues: SendQueues::default(),
         })
     }
 
@@ -95,13 +120,12 @@ impl Cluster {
         machine_ms.saturating_sub(self.epoch_ms)
     }
 
-    /// Calls the machine, saves its table once, and publishes the routes once. Also returns whether
-    /// the routes have changed. If the table cannot be saved, nothing of this call is ordered, and
-    /// the server must stop.
+    /// Calls the machine, saves its table once, and publishes the routes once. If the table cannot be
+    /// saved, nothing of this call is ordered, and the server must stop.
     pub(crate) fn run<R>(
         &self,
         work: impl FnOnce(&mut Machine, u64) -> R,
-    ) -> (R, io::Result<bool>) {
+    ) -> (R, io::Result<Published>) {
         let mut node = self.node.lock();
         let result = work(&mut node.machine, self.now_ms());
         // Nothing is carried out before this function ends, so one save covers all orders.
@@ -114,13 +138,14 @@ impl Cluster {
             }
         }
         if let Some(sync) = save
-            && let Err(error) = node.file.save(&node.machine.config(), sync)
+            && let Err(error) = node.save(sync)
         {
             return (result, Err(error));
         }
-        if published {
-            self.publish(&node.machine);
-        }
+        let published = match published {
+            true => self.publish(&node.machine),
+            false => Published::Nothing,
+        };
         node.orders.extend(orders);
         (result, Ok(published))
     }
@@ -140,16 +165,32 @@ impl Cluster {
         Arc::clone(&self.routes.read())
     }
 
+    /// Reads the owners of slots. Meanwhile no thread publishes others.
+    pub(crate) fn read_routes<R>(&self, work: impl FnOnce(&Routes) -> R) -> R {
+        work(&self.routes.read())
+    }
+
     /// Applies changed directives, and the ports on which the server listens.
     pub(crate) fn configure(machine: &mut Machine, settings: &Settings, ports: Ports) {
         machine.set_settings(machine_settings(settings));
         machine.set_address(own_address(&settings.cluster, ports, settings.tls.cluster));
     }
 
-    fn publish(&self, machine: &Machine) {
+    /// Applies `cluster-slot-stats-enabled`.
+    pub(crate) fn usage_follows(&self, settings: &Settings) {
+        self.usage.enable(settings.cluster.slot_stats);
+    }
+
+    fn publish(&self, machine: &Machine) -> Published {
         let routes = Arc::new(Routes::of(machine));
         self.stable.set(&routes);
-        *self.routes.write() = routes;
+        let old = std::mem::replace(&mut *self.routes.write(), Arc::clone(&routes));
+        self.usage
+            .reset(|slot| old.serves_channels(slot) != routes.serves_channels(slot));
+        match routes.moves_clients_of(&old) {
+            true => Published::ForClients,
+            false => Published::Routes,
+        }
     }
 }
 

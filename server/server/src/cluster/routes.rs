@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use punctual_cluster::NodeId;
 use punctual_cluster::nodes::Address;
-use punctual_cluster::slot::SLOTS;
+use punctual_cluster::slot::{SLOTS, SlotSet};
 use punctual_cluster::state::Machine;
 use punctual_store::Error;
+use punctual_store::planted::Bug;
 
 use crate::config::Shown;
 
@@ -30,6 +31,8 @@ pub(crate) struct Routes {
     ok: bool,
     migrating: BTreeMap<u16, u16>,
     importing: BTreeMap<u16, u16>,
+    /// Slots whose commands run here without further checks.
+    stable: SlotSet,
 }
 
 /// What the check of a slot must know about a command and its client.
@@ -75,9 +78,9 @@ impl Routes {
             if node.id == table.own().id {
                 routes.own = index;
             }
-            node.slots
-                .iter()
-                .for_each(|slot| routes.owners[usize::from(slot)] = index);
+            for (first, last) in node.slots.ranges() {
+                routes.owners[usize::from(first)..=usize::from(last)].fill(index);
+            }
             routes.nodes.push((node.id, node.address.clone()));
         }
         let index = |id: &NodeId| {
@@ -93,12 +96,28 @@ impl Routes {
         let config = machine.moving_slots();
         let (migrating, importing) = (moving(config.0), moving(config.1));
         let primary = table.own().primary.as_ref().and_then(index);
+        let mut stable = SlotSet::default();
+        if machine.is_ok() {
+            stable.add(&table.own().slots);
+            config.0.keys().for_each(|slot| stable.remove(*slot));
+        }
         Self {
+            stable,
             migrating,
             importing,
             primary,
             ..routes
         }
+    }
+
+    /// Returns whether clients that wait, or subscribers of sharded channels, may have to leave
+    /// after a change of the routes.
+    pub(super) fn moves_clients_of(&self, old: &Self) -> bool {
+        let arrives = |slot: &u16| self.importing.contains_key(slot);
+        let serves = |routes: &Self| (routes.own, routes.primary, routes.ok);
+        serves(self) != serves(old)
+            || self.owners != old.owners
+            || !old.importing.keys().all(arrives)
     }
 
     /// Decides whether a command runs here. `count` returns how many of its keys exist, and how
@@ -138,7 +157,7 @@ impl Routes {
                     _ => Err(Refused::Moving),
                 };
             }
-            if importing && request.asking {
+            if importing && (request.asking || Bug::AskingIgnored.is_active()) {
                 return match request.several && missing > 0 {
                     true => Err(Refused::Moving),
                     false => Ok(()),
@@ -207,6 +226,15 @@ impl Routes {
         }
     }
 
+    /// Returns the slots that leave this node, and the slots that arrive.
+    pub(crate) fn moving(&self) -> (impl Iterator<Item = u16>, impl Iterator<Item = u16>) {
+        let slots = |moving: &BTreeMap<u16, u16>| moving.keys().copied().collect::<Vec<_>>();
+        (
+            slots(&self.migrating).into_iter(),
+            slots(&self.importing).into_iter(),
+        )
+    }
+
     fn owner(&self, slot: u16) -> Option<u16> {
         let owner = *self.owners.get(usize::from(slot))?;
         (owner != NO_OWNER).then_some(owner)
@@ -231,15 +259,8 @@ impl StableSlots {
     }
 
     pub(super) fn set(&self, routes: &Routes) {
-        let is_stable = |slot: u16| {
-            routes.ok
-                && routes.owner(slot) == Some(routes.own)
-                && !routes.migrating.contains_key(&slot)
-        };
-        for (at, word) in self.0.iter().enumerate() {
-            let first = at as u16 * 64;
-            let bits = (0..64).filter(|bit| is_stable(first + bit));
-            word.store(bits.fold(0, |word, bit| word | 1 << bit), Ordering::Release);
+        for (word, bits) in self.0.iter().zip(routes.stable.words()) {
+            word.store(*bits, Ordering::Release);
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::log;
 use crate::node::Shared;
 use crate::node::call::{Call, ServerCommand, ServerHandler};
 use crate::persist::aof::switch;
+use crate::persist::backup;
 
 const FLAGS: Flags = Flags::ADMIN
     .or(Flags::NOSCRIPT)
@@ -97,6 +98,9 @@ fn set(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let switches = pairs
         .iter()
         .any(|(name, _)| name.eq_ignore_ascii_case(b"appendonly"));
+    let starts = pairs.iter().any(|(name, value)| {
+        name.eq_ignore_ascii_case(b"appendonly") && value.eq_ignore_ascii_case(b"yes")
+    });
     if switches && call.turn.source().is_nested() {
         let reason = "ERR CONFIG SET failed (possibly related to argument 'appendonly') - can't be set in a transaction";
         return Err(Error::fixed(reason));
@@ -104,6 +108,9 @@ fn set(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let switching = switches.then(|| {
         call.turn.release();
         let switching = call.shared.durability.aof.switching.lock();
+        if starts && call.shared.durability.backup.owns_writer() {
+            backup::stop(call.shared, call.turn, "appendonly is started");
+        }
         // The lock order requires shards before the configuration.
         call.turn.lock_all();
         switching
@@ -148,6 +155,7 @@ fn set(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     call.shared.reconfigure(settings);
     drop(config);
     if ends {
+        backup::fail(call.shared, "appendonly is stopped");
         switch::disable(call.shared, call.turn);
     }
     drop(switching);
@@ -193,6 +201,9 @@ fn reset_stat(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> 
     call.shared.clients.users.log.reset_counts();
     call.shared.worker.freed_objects.store(0, Ordering::Relaxed);
     call.shared.memory.reset();
+    if let Some(cluster) = &call.shared.cluster {
+        cluster.usage.reset(|_| true);
+    }
     reply.ok();
     Ok(())
 }

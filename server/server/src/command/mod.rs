@@ -3,6 +3,7 @@
 //! name, arity, flags, keys and documentation. Keyspace commands are in the store.
 
 pub(crate) mod acl;
+mod backup;
 pub(crate) mod client;
 pub(crate) mod client_list;
 pub(crate) mod clock;
@@ -45,6 +46,7 @@ use crate::table::CommandTable;
 /// All families of the server's own commands.
 pub static FAMILIES: &[&[ServerCommand]] = &[
     acl::COMMANDS,
+    backup::COMMANDS,
     client::COMMANDS,
     clock::COMMANDS,
     cluster::COMMANDS,

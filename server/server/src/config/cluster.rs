@@ -96,6 +96,10 @@ pub struct ClusterSettings {
     /// `cluster-bus-port-protected-mode`: without TLS the bus accepts connections from this machine
     /// only.
     pub protected_bus: bool,
+    /// `cluster-slot-stats-enabled`.
+    pub slot_stats: bool,
+    /// `cluster-link-sendbuf-limit` in bytes; 0 without one.
+    pub link_buffer_max: u64,
     /// `cluster-preferred-endpoint-type`.
     pub endpoint: Endpoint,
 }
@@ -122,6 +126,8 @@ impl ClusterSettings {
             announce_tls_port: values.number("cluster-announce-tls-port"),
             announce_bus_port: values.number("cluster-announce-bus-port"),
             protected_bus: values.yes("cluster-bus-port-protected-mode"),
+            slot_stats: values.yes("cluster-slot-stats-enabled"),
+            link_buffer_max: values.bytes("cluster-link-sendbuf-limit"),
             endpoint: match values.word("cluster-preferred-endpoint-type") {
                 "hostname" => Endpoint::Hostname,
                 "unknown-endpoint" => Endpoint::Unknown,

@@ -155,6 +155,10 @@ pub struct Settings {
     pub append_dir: String,
     /// Prefix of the names of the append-only file's parts.
     pub append_file: String,
+    /// Folder of online backups in `dir`.
+    pub backup_dir: String,
+    /// Time in seconds after which a sealed backup is removed; 0 keeps it.
+    pub backup_sealed_ttl_s: u64,
     /// When the append-only file is synced.
     pub append_sync: AppendSync,
     /// Do not sync while a rewrite or a save runs.
@@ -395,6 +399,8 @@ impl Settings {
             append_only: values.yes("appendonly"),
             append_dir: String::from_utf8_lossy(values.text("appenddirname")).into_owned(),
             append_file: String::from_utf8_lossy(values.text("appendfilename")).into_owned(),
+            backup_dir: String::from_utf8_lossy(values.text("backupdirname")).into_owned(),
+            backup_sealed_ttl_s: values.number("backup-sealed-ttl"),
             append_sync: append_sync(&values),
             no_sync_on_rewrite: values.yes("no-appendfsync-on-rewrite"),
             rewrite_percentage: values.number("auto-aof-rewrite-percentage"),

@@ -42,6 +42,10 @@ const AOF_DIR: Kind = Kind::Text(TextRule::NonEmptyFileName {
     path: "appenddirname can't be a path, just a dirname",
     empty: "appenddirname can't be empty",
 });
+const BACKUP_DIR: Kind = Kind::Text(TextRule::NonEmptyFileName {
+    path: "backupdirname can't be a path, just a dirname",
+    empty: "backupdirname can't be empty",
+});
 const OUTPUT_LIMITS: &str = "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60";
 
 /// One row per directive, grouped by subject.
@@ -243,6 +247,8 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     yes_no("aof-timestamp-enabled", "no").implemented(),
     yes_no("aof-rewrite-incremental-fsync", "yes"),
     yes_no("aof-disable-auto-gc", "no"),
+    special("backupdirname", BACKUP_DIR, "backupdir").at_start().implemented(),
+    integer("backup-sealed-ttl", 0, INT, "0").implemented(),
 
     // Replication.
     special("replicaof", Kind::ReplicaOf, "").alias("slaveof").at_start().implemented(),
@@ -290,10 +296,12 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     integer("cluster-announce-tls-port", 0, 65535, "0").implemented(),
     integer("cluster-announce-bus-port", 0, 65535, "0").implemented(),
     choice("cluster-preferred-endpoint-type", &["ip", "hostname", "unknown-endpoint"], "ip").implemented(),
-    memory("cluster-link-sendbuf-limit", 0, u64::MAX, "0"),
+    memory("cluster-link-sendbuf-limit", 0, u64::MAX, "0").implemented(),
     // Redis 8.10 has it: without `no`, a bus without TLS accepts connections from this machine
     // only.
     yes_no("cluster-bus-port-protected-mode", "yes").implemented(),
+    // Redis 8.2.
+    yes_no("cluster-slot-stats-enabled", "no").implemented(),
 ];
 
 /// Directives of older Redis versions, which Redis reads and ignores.

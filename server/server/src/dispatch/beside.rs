@@ -56,7 +56,14 @@ impl Dispatcher<'_, '_> {
         }
         drop(place);
         self.turn.may_lock = locks || !running.is_active();
-        let flow = self.execute(session, entry, args, out);
+        let misplaced = match locks {
+            true => self.misplaced_meanwhile(session, entry, args),
+            false => None,
+        };
+        let flow = match misplaced {
+            None => self.execute(session, entry, args, out),
+            Some(error) => self.reject(session, entry, args, &error, out),
+        };
         if runs {
             self.turn.release();
             running.end();

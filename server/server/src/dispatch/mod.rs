@@ -33,6 +33,7 @@ use punctual_store::{Error, Source, Turn};
 
 use crate::acl::check::sort_denial;
 use crate::changelog::Hold;
+use crate::cluster::usage::SlotUsage;
 use crate::log;
 use crate::net::cross_protocol::is_http;
 use crate::node::Shared;
@@ -87,6 +88,8 @@ pub(crate) struct Dispatcher<'a, 's> {
     /// Minimum duration in nanoseconds of a command that the slow log or LATENCY records.
     slow_ns: u64,
     latency_tracking: bool,
+    /// Counters of slots, with `cluster-slot-stats-enabled`.
+    usage: Option<&'a SlotUsage>,
     /// The loop, which serves its other clients during a long wait. `None` for commands that run
     /// within such a wait, and for commands of a file, TIMER RUN and a virtual clock's timers.
     pub(crate) background: Option<&'a mut (dyn Background + 'a)>,
@@ -105,6 +108,8 @@ pub(crate) struct Dispatcher<'a, 's> {
     memory_check: &'a AtomicI64,
     /// Whether memory was short when the client's command began.
     pub(crate) out_of_memory: bool,
+    /// In cluster mode, the slot of the admitted command's keys.
+    slot: Option<u16>,
     /// Permissions and progress of the running script.
     pub(crate) script: ScriptLimits,
     /// Errors of scripts, for the load of an append-only file.
@@ -125,6 +130,10 @@ impl<'a, 's> Dispatcher<'a, 's> {
             stats: &shared.observed.stats[loop_number],
             slow_ns: shared.observed.slow_ns.load(Ordering::Relaxed),
             latency_tracking: shared.observed.latency_tracking.load(Ordering::Relaxed),
+            usage: match &shared.cluster {
+                Some(cluster) => cluster.usage.active(),
+                None => None,
+            },
             shared,
             loop_number,
             turn,
@@ -138,6 +147,7 @@ impl<'a, 's> Dispatcher<'a, 's> {
             hold: Hold::new(None),
             memory_check: &shared.memory.check_at[loop_number].0,
             out_of_memory: false,
+            slot: None,
             script: ScriptLimits::default(),
             script_errors: ScriptErrors::default(),
             background,
@@ -173,7 +183,10 @@ impl<'a, 's> Dispatcher<'a, 's> {
             Ok(entry) if session.is_primary() => self.replay(session, entry, args, out),
             Ok(entry) => {
                 let may_lock = self.turn.may_lock;
-                let flow = self.run_entry(session, entry, args, out);
+                let flow = match self.usage {
+                    None => self.run_entry(session, entry, args, out),
+                    Some(usage) => self.run_counted(usage, session, entry, args, out),
+                };
                 // If this command had to run without locks because of a script, the turn's next
                 // commands may lock shards again.
                 self.turn.may_lock = may_lock;

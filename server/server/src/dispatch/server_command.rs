@@ -53,7 +53,14 @@ impl Dispatcher<'_, '_> {
             }
             None => {}
             Some(Executing::Transaction(transaction)) => {
-                self.run_queued(session, &transaction, out);
+                match self.misplaced_transaction(session, entry, args, &transaction) {
+                    None => self.run_queued(session, &transaction, out),
+                    Some(error) => {
+                        session.set_multi(None);
+                        self.turn.unpin();
+                        result = Err(error);
+                    }
+                }
             }
             Some(Executing::Script(request)) => {
                 result = self.run_script(session, entry, request, args, out);

@@ -4,9 +4,10 @@
 //! Ground rules: expiry returns the due timers and leaves them in the wheel, so a timer that cannot
 //! fire now is found again. To fire a timer, the turn pins the shards of the timer and of its
 //! command, and checks that the timer is still due. A timer whose user may not run the command is
-//! paused, and its command does not run. While another loop runs a script, no timer fires, unless
-//! this loop's turn already holds every shard. A timer whose command runs a script counts as a
-//! running script, so other scripts wait for the end of the command.
+//! paused, and its command does not run. A timer whose slot moves to or from another node waits.
+//! While another loop runs a script, no timer fires, unless this loop's turn already holds every
+//! shard. A timer whose command runs a script counts as a running script, so other scripts wait for
+//! the end of the command.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -164,6 +165,10 @@ impl Dispatcher<'_, '_> {
     ) -> Fired {
         if !self.turn.is_still_due(due) {
             return Fired::Changed;
+        }
+        if trigger == Trigger::Deadline && self.turn.waits_for_slot(due) {
+            // The slot has begun to move meanwhile. Expiry finds the timer again and holds it.
+            return Fired::Done(None);
         }
         let mut session = self.timer_session();
         session.db = due.db;

@@ -209,7 +209,7 @@ impl AofFiles {
     /// # Errors
     /// Returns an error if a file operation fails. Then this value keeps the old manifest, and the
     /// disk has the old or the new manifest.
-    fn replace(&mut self, disk: &Disk, manifest: Manifest) -> Done<()> {
+    pub(crate) fn replace(&mut self, disk: &Disk, manifest: Manifest) -> Done<()> {
         let mut name = std::ffi::OsString::from("temp-");
         name.push(self.path.file_name().unwrap_or_default());
         let temporary = self.path.with_file_name(name);

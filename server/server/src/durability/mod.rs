@@ -2,6 +2,7 @@
 //! share. The folder `persist` writes and loads the files.
 
 pub(crate) mod aof;
+pub(crate) mod backup;
 pub(crate) mod files;
 pub(crate) mod manifest;
 pub(crate) mod snapshots;

@@ -8,6 +8,7 @@ use punctual_store::Now;
 use crate::changelog::ChangeLog;
 use crate::config::Settings;
 use crate::durability::aof::Aof;
+use crate::durability::backup::Backup;
 use crate::world::disk::Disk;
 
 /// State of a server's persistence: snapshots, the append-only file, and the log of changes.
@@ -48,6 +49,7 @@ pub(crate) struct Durability {
     pub(crate) early_bytes: AtomicU64,
     pub(crate) loading: Loading,
     pub(crate) aof: Aof,
+    pub(crate) backup: Backup,
     /// Thread of the background save. Locked while a caller waits for the thread's end.
     pub(crate) thread: Mutex<Option<crate::world::JoinHandle<()>>>,
 }

@@ -112,6 +112,9 @@ impl EventLoop {
                     let until_ms = now.read_ms() + time_ms;
                     let pauses = &shared.clients.pauses;
                     pauses.begin(Purpose::Failover, now, until_ms, true);
+                    // Writes that were admitted before still change the offset.
+                    let node = Arc::clone(&shared);
+                    shared.when_settled(move || node.note_cluster_pause());
                 }
                 Output::Resume => {
                     shared.clients.pauses.end(Purpose::Failover);
@@ -191,7 +194,29 @@ impl EventLoop {
     fn send_on_bus(&mut self, link: LinkId, bytes: &[u8]) {
         if let Some((number, bus)) = self.dials.bus(link) {
             bus.output.extend_from_slice(bytes);
-            self.step(number);
+            self.push(number);
+            self.limit_link(link);
+        }
+    }
+
+    /// Closes a connection with more unsent bytes than `cluster-link-sendbuf-limit`, for example to
+    /// a frozen node. The state machine connects again.
+    fn limit_link(&mut self, link: LinkId) {
+        let shared = Arc::clone(&self.shared);
+        let max = self.settings.cluster.link_buffer_max;
+        if let Some(cluster) = &shared.cluster
+            && let Some((number, bus)) = self.dials.bus(link)
+            && max > 0
+            && bus.unsent() as u64 > max
+        {
+            log::notice!(
+                shared.logger,
+                "Freeing a link of the cluster's bus: {} unsent bytes are more than cluster-link-sendbuf-limit",
+                bus.unsent()
+            );
+            cluster.queues.count_closed();
+            self.hang_up(number);
+            self.bus_closed(link);
         }
     }
 
@@ -208,8 +233,20 @@ impl EventLoop {
         if let Some(address) = self.node_address(primary)
             && (again || followed.as_ref() != Some(&address))
         {
-            self.in_turn(|this, turn| this.shared.follow(turn, address));
+            self.in_turn(|this, turn| {
+                // CLUSTER RESET may have come between. It changes both roles with all shards locked.
+                turn.lock_all();
+                if this.own_primary() == Some(primary) {
+                    this.shared.follow(turn, address);
+                }
+            });
         }
+    }
+
+    /// Returns the primary of this node, according to the state machine.
+    fn own_primary(&self) -> Option<NodeId> {
+        let cluster = self.shared.cluster.as_ref()?;
+        cluster.read(|machine| machine.nodes().own().primary)
     }
 
     /// Returns the address for replication of a node, if it is known.

@@ -20,10 +20,12 @@ use punctual_cluster::state::LinkId;
 use crate::event_loop::EventLoop;
 use crate::follow::link::Link;
 use crate::log;
+use crate::migrate::kept::{Endpoint, KEPT_FOR, KEPT_MAX, Kept};
 use crate::migrate::moving::Migration;
 use crate::net::bus_link::BusLink;
 use crate::net::dial::{Conversation, Dial, DialError, Step};
 use crate::net::socket::Socket;
+use crate::node::Shared;
 use crate::node::order::Order;
 use crate::replication::attachment::{Attachment, Loaded, Start};
 use crate::replication::upstream::{INTERVAL, Next};
@@ -50,6 +52,10 @@ pub(crate) struct Dials {
     /// Number of the next conversation.
     next: usize,
     all: BTreeMap<usize, Outgoing>,
+    /// Numbers of the connections of the bus.
+    links: BTreeMap<LinkId, usize>,
+    /// Numbers of the connections that a migration may use again.
+    kept: BTreeMap<Endpoint, usize>,
     /// Conversations with more to read.
     again: Vec<usize>,
     /// Deadlines in milliseconds of the stopwatch.
@@ -74,10 +80,23 @@ pub(super) struct Outgoing {
     ended: bool,
 }
 
+impl Outgoing {
+    /// Updates the unsent bytes of a connection of the bus.
+    fn count_unsent(&mut self, shared: &Shared) {
+        if let (Peer::Bus(link), Some(dial), Some(cluster)) =
+            (&mut self.peer, &self.dial, &shared.cluster)
+            && let Some(unsent) = link.set_unsent(dial.unsent())
+        {
+            cluster.queues.set(link.id, unsent);
+        }
+    }
+}
+
 /// The other server's role, and the state of the conversation.
 pub(super) enum Peer {
     Primary(Box<Link>),
     Target(Box<Migration>),
+    Kept(Box<Kept>),
     Bus(BusLink),
 }
 
@@ -86,7 +105,17 @@ impl Peer {
         match self {
             Self::Primary(link) => &mut **link,
             Self::Target(migration) => &mut migration.transfer,
+            Self::Kept(kept) => &mut **kept,
             Self::Bus(link) => link,
+        }
+    }
+
+    /// Returns the time between two checks of the time limit. A check of a link to a primary may
+    /// have to send something. A large cluster has many connections of the bus.
+    fn check_interval(&self, timeout: Duration) -> Duration {
+        match self {
+            Self::Primary(_) | Self::Target(_) => timeout.min(INTERVAL),
+            Self::Bus(_) | Self::Kept(_) => timeout,
         }
     }
 }
@@ -123,11 +152,52 @@ impl Dials {
 
     /// Returns a connection of the bus, and its number.
     pub(super) fn bus(&mut self, id: LinkId) -> Option<(usize, &mut BusLink)> {
-        let mut all = self.all.iter_mut();
-        all.find_map(|(number, outgoing)| match &mut outgoing.peer {
-            Peer::Bus(link) if link.id == id => Some((*number, link)),
+        let number = *self.links.get(&id)?;
+        match &mut self.all.get_mut(&number)?.peer {
+            Peer::Bus(link) => Some((number, link)),
             _ => None,
-        })
+        }
+    }
+
+    /// Gives a kept connection to a migration. Returns its number.
+    fn reuse(
+        &mut self,
+        mut migration: Box<Migration>,
+        now: Moment,
+    ) -> Result<usize, Box<Migration>> {
+        let endpoint = migration.transfer.target.endpoint();
+        let Some((number, outgoing)) = (self.kept.remove(&endpoint))
+            .and_then(|number| Some((number, self.all.get_mut(&number)?)))
+        else {
+            return Err(migration);
+        };
+        if let Peer::Kept(kept) = &outgoing.peer {
+            migration.transfer.begin_on_kept(kept.db);
+        }
+        (outgoing.timeout, outgoing.moved) = (migration.transfer.target.timeout, now);
+        self.timers.remove(outgoing.timer);
+        let first = ms(now + outgoing.timeout.min(INTERVAL));
+        outgoing.timer = self.timers.insert(first, Timer::Dial(number));
+        outgoing.peer = Peer::Target(migration);
+        Ok(number)
+    }
+
+    /// Takes the migration whose transfer has ended from its connection, if the connection is kept.
+    fn keep(&mut self, number: usize, now: Moment) -> Option<Box<Migration>> {
+        let outgoing = self.all.get_mut(&number)?;
+        let Peer::Target(migration) = &outgoing.peer else {
+            return None;
+        };
+        let kept = migration.transfer.kept()?;
+        if self.kept.len() == KEPT_MAX || self.kept.contains_key(&kept.endpoint) {
+            return None;
+        }
+        self.kept.insert(kept.endpoint.clone(), number);
+        (outgoing.timeout, outgoing.moved) = (KEPT_FOR, now);
+        match std::mem::replace(&mut outgoing.peer, Peer::Kept(Box::new(kept))) {
+            Peer::Target(migration) => Some(migration),
+            _ => None,
+        }
     }
 
     fn link(&self) -> Option<(usize, &Link)> {
@@ -135,7 +205,7 @@ impl Dials {
             .iter()
             .find_map(|(number, outgoing)| match &outgoing.peer {
                 Peer::Primary(link) => Some((*number, &**link)),
-                Peer::Target(_) | Peer::Bus(_) => None,
+                Peer::Target(_) | Peer::Kept(_) | Peer::Bus(_) => None,
             })
     }
 }
@@ -194,6 +264,13 @@ impl EventLoop {
     /// deletes the keys and replies.
     pub(crate) fn migrate(&mut self, mut migration: Box<Migration>) {
         migration.begin_transfer();
+        match self.dials.reuse(migration, self.shared.world.stopwatch()) {
+            Ok(number) => self.step(number),
+            Err(migration) => self.dial_target(migration),
+        }
+    }
+
+    fn dial_target(&mut self, migration: Box<Migration>) {
         let target = &migration.transfer.target;
         let (host, port) = (target.host.clone(), target.port);
         let (tls, timeout) = (target.tls.clone(), target.timeout);
@@ -229,8 +306,11 @@ impl EventLoop {
     fn add_conversation(&mut self, peer: Peer, tls: Option<Arc<Tls>>, timeout: Duration) -> usize {
         let number = self.dials.next;
         self.dials.next += 1;
+        if let Peer::Bus(link) = &peer {
+            self.dials.links.insert(link.id, number);
+        }
         let now = self.shared.world.stopwatch();
-        let first = ms(now + timeout.min(INTERVAL));
+        let first = ms(now + peer.check_interval(timeout));
         let timer = self.dials.timers.insert(first, Timer::Dial(number));
         let outgoing = Outgoing {
             peer,
@@ -288,6 +368,23 @@ impl EventLoop {
         }
     }
 
+    /// Sends the output of a conversation.
+    pub(super) fn push(&mut self, number: usize) {
+        let now_ms = self.shared.clock.now().read_ms();
+        if let Some(outgoing) = self.dials.all.get_mut(&number)
+            && let Some(dial) = &mut outgoing.dial
+        {
+            let pushed = dial.push(outgoing.peer.conversation(), now_ms);
+            if dial.has_moved() {
+                outgoing.moved = self.shared.world.stopwatch();
+            }
+            outgoing.count_unsent(&self.shared);
+            if let Err(trouble) = pushed {
+                self.broken(number, trouble);
+            }
+        }
+    }
+
     /// Continues a conversation whose socket has an event.
     pub(crate) fn step(&mut self, number: usize) {
         let Some(outgoing) = self.dials.all.get_mut(&number) else {
@@ -301,8 +398,10 @@ impl EventLoop {
         if dial.has_moved() {
             outgoing.moved = self.shared.world.stopwatch();
         }
+        let established = dial.is_established();
+        outgoing.count_unsent(&self.shared);
         if let Peer::Bus(link) = &mut outgoing.peer {
-            let events = link.take_events(dial.is_established());
+            let events = link.take_events(established);
             self.handle_bus(&events);
         }
         match step {
@@ -349,14 +448,14 @@ impl EventLoop {
         };
         let snapshot = match &outgoing.peer {
             Peer::Primary(link) => link.snapshot(),
-            Peer::Target(_) | Peer::Bus(_) => None,
+            Peer::Target(_) | Peer::Kept(_) | Peer::Bus(_) => None,
         };
         if snapshot.is_some_and(|incoming| incoming.room() == 0) {
             // The primary waits for the thread that loads the snapshot.
             outgoing.moved = now;
         }
         let limit = outgoing.moved + outgoing.timeout;
-        let next = ms(limit.min(now + INTERVAL));
+        let next = ms(limit.min(now + outgoing.peer.check_interval(outgoing.timeout)));
         outgoing.timer = self.dials.timers.insert(next, Timer::Dial(number));
         if outgoing.ended {
             return;
@@ -391,21 +490,30 @@ impl EventLoop {
                 link.report_broken(&trouble.into_error());
                 self.attempt_failed(&link);
             }
+            Some(Peer::Target(mut migration)) if migration.transfer.may_redial(&trouble) => {
+                migration.transfer.begin();
+                self.dial_target(migration);
+            }
             Some(Peer::Target(mut migration)) => {
                 migration.transfer.fail(&trouble);
                 self.transferred(*migration);
             }
+            Some(Peer::Kept(_)) => {}
             Some(Peer::Bus(link)) => self.bus_closed(link.id),
         }
     }
 
     /// Handles the end of a conversation.
     fn conversation_ended(&mut self, number: usize) {
+        if let Some(migration) = self.dials.keep(number, self.shared.world.stopwatch()) {
+            return self.transferred(*migration);
+        }
         let Some(outgoing) = self.hang_up(number) else {
             return;
         };
         match (outgoing.peer, outgoing.dial) {
             (Peer::Target(migration), _) => self.transferred(*migration),
+            (Peer::Kept(_), _) => {}
             (Peer::Primary(link), Some(dial)) if let Some(id) = link.continued() => {
                 let (socket, rest) = dial.into_parts(&self.registry);
                 let attachment = Attachment {
@@ -468,6 +576,16 @@ impl EventLoop {
     /// Removes a conversation. Dropping the result closes its connection.
     pub(super) fn hang_up(&mut self, number: usize) -> Option<Outgoing> {
         let outgoing = self.dials.all.remove(&number)?;
+        match &outgoing.peer {
+            Peer::Bus(link) => {
+                self.dials.links.remove(&link.id);
+                if let Some(cluster) = &self.shared.cluster {
+                    cluster.queues.set(link.id, 0);
+                }
+            }
+            Peer::Kept(kept) => drop(self.dials.kept.remove(&kept.endpoint)),
+            Peer::Primary(_) | Peer::Target(_) => {}
+        }
         self.dials.timers.remove(outgoing.timer);
         Some(outgoing)
     }

@@ -364,6 +364,9 @@ impl EventLoop {
     /// Runs the work of Redis's cron: save points, the periodic work for replicas (`upkeep`), and
     /// shutdowns that wait.
     fn run_cron(&self, turn: &mut Turn) {
+        if self.number == 0 {
+            persist::backup::advance(&self.shared, turn);
+        }
         persist::save_if_due(&self.shared, &self.settings, turn);
         if self.number == 0 {
             upkeep::run_if_due(&self.shared, turn);
@@ -565,7 +568,10 @@ impl EventLoop {
                 Order::CheckUser(user) => self.check_user(&user),
                 Order::RoleChanged => self.change_role(),
                 Order::Cluster => self.run_cluster(),
-                Order::RoutesChanged => self.follow_routes(),
+                Order::RoutesChanged => {
+                    self.follow_routes();
+                    self.resume_timers();
+                }
                 Order::Migrate(migration) => self.migrate(migration),
                 Order::Stop => self.stopping = true,
             }

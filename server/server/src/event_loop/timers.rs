@@ -1,4 +1,5 @@
-//! Firing of due timers in the loop's shards. Such a timer is a key whose value is a command.
+//! Firing of due timers in the loop's shards. Such a timer is a key whose value is a command. In
+//! cluster mode a timer waits while its slot moves.
 
 use std::time::Duration;
 
@@ -43,5 +44,14 @@ impl EventLoop {
         self.scripts = Some(scripts);
         self.busy_is_over();
         continues
+    }
+
+    /// Lets timers fire that have waited for slots, if these are stable now.
+    pub(super) fn resume_timers(&mut self) {
+        let shared = self.shared();
+        if shared.store.may_have_waiting_timers() {
+            let own = (self.number..shared.store.shards()).step_by(shared.mailboxes.len());
+            own.for_each(|shard| self.in_turn(|_, turn| turn.resume_timers(shard)));
+        }
     }
 }

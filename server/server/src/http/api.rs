@@ -3,7 +3,7 @@
 //!
 //! | | |
 //! |---|---|
-//! | GET /api/state | counters, memory, lateness, databases |
+//! | GET /api/state | counters, memory, lateness, databases, shards of the cluster |
 //! | GET /api/future?hours=1 or 24 | due timers and jobs in each part of the next hour or day |
 //! | GET /api/timers?match=pattern | the next timers |
 //! | GET /api/queues?match=pattern | the queues of jobs |
@@ -17,6 +17,7 @@ use serde_json::{Value as Json, json};
 use crate::command::info::lateness;
 use crate::http::json;
 use crate::http::link::{LinkError, Links, Words, words};
+use crate::http::shards::shards;
 use crate::node::Shared;
 use crate::observe::figures::Figure;
 
@@ -113,7 +114,9 @@ pub(super) async fn state(shared: &Shared, links: &Links, may_act: bool) -> Resu
         })
         .collect();
     let settings = shared.settings();
+    let keys = databases.iter().filter_map(|db| db["keys"].as_u64()).sum();
     Ok(json!({
+        "cluster": shards(shared, keys),
         "now_ms": shared.clock.now().read_ms(),
         "virtual": shared.clock.is_virtual(),
         "version": env!("CARGO_PKG_VERSION"),

@@ -13,6 +13,7 @@ mod json;
 mod link;
 mod metrics;
 mod respond;
+mod shards;
 mod sizes;
 
 use crate::world::JoinHandle;

@@ -15,5 +15,6 @@
 //! transfer and the deletion both servers have the key. In a transaction or a script the loop
 //! transfers the keys with the locks held, as Redis does.
 
+pub(crate) mod kept;
 pub(crate) mod moving;
 pub(crate) mod target;

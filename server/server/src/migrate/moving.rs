@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use punctual_resp::{OwnedArgs, Protocol, Reply};
 use punctual_store::keyspace::waiters::Waiter;
 use punctual_store::keyspace::watch::{WatchFlag, WatchedKey};
+use punctual_store::planted::Bug;
 use punctual_store::{Command, Error, Turn, command};
 
 use crate::migrate::target::{Failure, Parcel, Target, Transfer};
@@ -170,7 +171,7 @@ impl Migration {
         let parcels = std::mem::take(&mut self.transfer.parcels);
         let (mut moved, mut again) = (Vec::new(), Vec::new());
         for (parcel, changed) in parcels.into_iter().zip(changed) {
-            if parcel.accepted && !changed {
+            if (parcel.accepted || Bug::DeletedUnaccepted.is_active()) && !changed {
                 moved.push(parcel);
             } else if parcel.accepted {
                 again.push(parcel.key);
@@ -230,13 +231,16 @@ fn dump(turn: &mut Turn, db: usize, key: &[u8]) -> Option<(Vec<u8>, Option<u64>)
     Some((payload, text.strip_prefix(':')?.parse().ok()))
 }
 
-/// Deletes the keys of these parcels with one DEL.
+/// Deletes the keys of these parcels with one DEL. Keys that move to another node of a cluster live
+/// on, so a rule of NOTIFY gets no event.
 fn delete<'p>(turn: &mut Turn, db: usize, parcels: impl Iterator<Item = &'p Parcel>) {
     let keys = parcels
         .filter(|parcel| parcel.payload.is_some())
         .map(|parcel| &*parcel.key);
     let words: Vec<&[u8]> = std::iter::once(&b"del"[..]).chain(keys).collect();
     if words.len() > 1 {
+        turn.set_moves_keys(true);
         run(turn, db, &words.iter().collect());
+        turn.set_moves_keys(false);
     }
 }

@@ -8,7 +8,9 @@ use std::time::Duration;
 use mio::{Events, Poll, Token};
 use punctual_resp::encode_command;
 use punctual_store::Error;
+use punctual_store::value::Value;
 
+use crate::migrate::kept::{Endpoint, Kept};
 use crate::net::dial::{Conversation, Dial, DialError, Step, take_lines};
 use crate::tls::Tls;
 use crate::world::clock::ServerClock;
@@ -34,6 +36,18 @@ pub(crate) struct Target {
     pub(crate) in_cluster: bool,
     /// Encrypts the connection, if set.
     pub(crate) tls: Option<Arc<Tls>>,
+}
+
+impl Target {
+    /// Returns the key under which a connection to this target is kept.
+    pub(crate) fn endpoint(&self) -> Endpoint {
+        Endpoint {
+            host: self.host.clone(),
+            port: self.port,
+            auth: self.auth.clone(),
+            encrypted: self.tls.is_some(),
+        }
+    }
 }
 
 /// A key to send, with its value.
@@ -84,7 +98,9 @@ pub(crate) struct Transfer {
     /// First error reply of the target, or the error of the connection. After an error of the
     /// connection no further parcel is accepted.
     pub(crate) failure: Option<Failure>,
-    /// AUTH and SELECT have been sent.
+    /// Database that is selected on a connection that an earlier migration has used.
+    reused: Option<i64>,
+    /// AUTH and SELECT have been sent, if they are needed.
     setup_sent: bool,
     /// Number of replies to AUTH and SELECT that are still expected.
     setup_replies: usize,
@@ -100,6 +116,7 @@ impl Transfer {
             target,
             parcels: Vec::new(),
             failure: None,
+            reused: None,
             setup_sent: false,
             setup_replies: 0,
             sent: 0,
@@ -110,8 +127,33 @@ impl Transfer {
     /// Resets the state for a new connection.
     pub(crate) fn begin(&mut self) {
         self.failure = None;
-        self.setup_sent = false;
+        (self.reused, self.setup_sent) = (None, false);
         (self.setup_replies, self.sent, self.replied) = (0, 0, 0);
+    }
+
+    /// Begins on a kept connection, on which this database is selected.
+    pub(crate) fn begin_on_kept(&mut self, db: i64) {
+        self.begin();
+        self.reused = Some(db);
+        self.setup_sent = db == self.target.db;
+    }
+
+    /// Returns whether a kept connection has ended before the target answered, so that a new
+    /// connection may succeed. The target has probably closed it while it was unused.
+    pub(crate) fn may_redial(&self, error: &DialError) -> bool {
+        let (DialError::Connecting(error) | DialError::Writing(error) | DialError::Reading(error)) =
+            error;
+        self.reused.is_some() && self.replied == 0 && error.kind() != io::ErrorKind::TimedOut
+    }
+
+    /// Returns the connection for a later migration, if the target has answered everything.
+    pub(crate) fn kept(&self) -> Option<Kept> {
+        let answered = self.setup_replies == 0 && self.replied == self.parcels.len();
+        let lost = matches!(self.failure, Some(Failure::Reading));
+        (answered && !lost).then(|| Kept {
+            endpoint: self.target.endpoint(),
+            db: self.target.db,
+        })
     }
 
     /// Ends the transfer with an error of the connection.
@@ -170,7 +212,7 @@ impl Conversation for Transfer {
         if !self.setup_sent {
             self.setup_sent = true;
             self.setup_replies = 1;
-            if !self.target.auth.is_empty() {
+            if !self.target.auth.is_empty() && self.reused.is_none() {
                 let words = [&[b"AUTH".to_vec()][..], &self.target.auth].concat();
                 encode_command(output, &words);
                 self.setup_replies += 1;
@@ -186,7 +228,7 @@ impl Conversation for Transfer {
         {
             self.sent += 1;
             let Some(payload) = &parcel.payload else {
-                encode_command(output, &[b"DEL", &*parcel.key]);
+                encode_deletion(output, &parcel.key, self.target.in_cluster);
                 continue;
             };
             let ttl = parcel
@@ -224,5 +266,25 @@ impl Conversation for Transfer {
         }
         let refused = self.replied == 0 && self.failure.is_some();
         self.setup_replies == 0 && (refused || self.replied == self.parcels.len())
+    }
+}
+
+/// Appends the command that deletes the target's copy of a key. A node that imports the slot
+/// refuses DEL without ASKING. There, a value that expired long ago replaces the copy, which
+/// deletes the key.
+fn encode_deletion(output: &mut Vec<u8>, key: &[u8], in_cluster: bool) {
+    if in_cluster {
+        let payload = Value::string(b"").dump();
+        let words: [&[u8]; 6] = [
+            b"RESTORE-ASKING",
+            key,
+            b"1",
+            &payload,
+            b"ABSTTL",
+            b"REPLACE",
+        ];
+        encode_command(output, &words);
+    } else {
+        encode_command(output, &[b"DEL", key]);
     }
 }

@@ -17,6 +17,9 @@ use crate::tls::Tls;
 
 /// Maximum number of bytes of one read.
 const READ_BYTES: usize = 64 << 10;
+/// Size of the first read. Replies and packets of the bus are short, and a large buffer would have
+/// to be filled with zeros for each read.
+const FIRST_READ_BYTES: usize = 4 << 10;
 /// Maximum number of reads in one step, so that a loop also serves its clients.
 const READS_PER_STEP: usize = 16;
 
@@ -75,6 +78,8 @@ pub(crate) struct Dial {
     socket: Socket,
     established: bool,
     input: Vec<u8>,
+    /// Size of the next read. It doubles when a read fills it.
+    read_bytes: usize,
     output: Vec<u8>,
     /// Number of bytes of `output` that are already sent.
     sent: usize,
@@ -115,6 +120,7 @@ impl Dial {
             socket,
             established: false,
             input: Vec::new(),
+            read_bytes: FIRST_READ_BYTES,
             output: Vec::new(),
             sent: 0,
             moved: false,
@@ -153,13 +159,8 @@ impl Dial {
             return Ok(Step::Wait);
         }
         for _ in 0..READS_PER_STEP {
-            while self.send().map_err(DialError::Writing)? {
-                conversation.write_output(now_ms, &mut self.output);
-                if self.output.is_empty() {
-                    break;
-                }
-            }
-            let max = conversation.room().min(READ_BYTES);
+            self.push(conversation, now_ms)?;
+            let max = conversation.room().min(self.read_bytes);
             if max == 0 || !self.receive(max).map_err(DialError::Reading)? {
                 return Ok(Step::Wait);
             }
@@ -170,11 +171,34 @@ impl Dial {
         Ok(Step::Again)
     }
 
+    /// Sends as many bytes as the socket allows now, and reads none.
+    ///
+    /// # Errors
+    /// Returns an error if the connection is broken.
+    pub(crate) fn push(
+        &mut self,
+        conversation: &mut dyn Conversation,
+        now_ms: u64,
+    ) -> Result<(), DialError> {
+        while self.established && self.send().map_err(DialError::Writing)? {
+            conversation.write_output(now_ms, &mut self.output);
+            if self.output.is_empty() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// Appends bytes to the output of an established connection. The next step sends the bytes.
     pub(crate) fn add(&mut self, bytes: &[u8]) {
         if self.established {
             self.output.extend_from_slice(bytes);
         }
+    }
+
+    /// Returns the number of bytes of the output that the system has not taken.
+    pub(crate) fn unsent(&self) -> usize {
+        self.output.len() - self.sent
     }
 
     /// Returns true if the connection was established, or bytes were sent or received, since the
@@ -262,7 +286,10 @@ impl Dial {
         self.input.truncate(held + *read.as_ref().unwrap_or(&0));
         match read {
             Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(_) => {
+            Ok(count) => {
+                if count == self.read_bytes {
+                    self.read_bytes = READ_BYTES.min(2 * count);
+                }
                 self.moved = true;
                 Ok(true)
             }

@@ -6,7 +6,7 @@ use punctual_cluster::slot::{SLOTS, SlotSet};
 use punctual_cluster::state::{Machine, Replication};
 use punctual_store::Turn;
 
-use crate::cluster::{Cluster, Ports};
+use crate::cluster::{Cluster, Ports, Published};
 use crate::log;
 use crate::node::Shared;
 use crate::node::order::Order;
@@ -33,7 +33,13 @@ impl Shared {
         });
         match saved {
             Ok(published) => {
-                if published {
+                if published != Published::Nothing {
+                    cluster.read_routes(|routes| {
+                        let (migrating, importing) = routes.moving();
+                        self.store.set_moving_slots(migrating, importing);
+                    });
+                }
+                if published == Published::ForClients {
                     self.order_all(|| Order::RoutesChanged);
                 }
                 // Loop 0 also reads the machine's next deadline.
@@ -84,6 +90,13 @@ impl Shared {
         });
     }
 
+    /// Notes that no write runs any more, since clients are paused for a manual failover.
+    pub(crate) fn note_cluster_pause(&self) {
+        if let Some(cluster) = &self.cluster {
+            self.in_cluster(cluster, |machine, now_ms| machine.paused(now_ms));
+        }
+    }
+
     /// Passes changed directives and ports to the state machine.
     pub(crate) fn configure_cluster(&self) {
         let Some(cluster) = &self.cluster else {
@@ -96,6 +109,7 @@ impl Shared {
             bus: port(&cluster.bus_port),
         };
         let settings = self.settings();
+        cluster.usage_follows(&settings);
         self.in_cluster(cluster, |machine, _| {
             Cluster::configure(machine, &settings, ports);
         });

@@ -13,6 +13,7 @@
 //! their caller and measure durations themselves.
 
 pub(crate) mod aof;
+pub(crate) mod backup;
 mod delay;
 pub(crate) mod encode;
 pub(crate) mod history;

@@ -13,15 +13,22 @@ use crate::config::Settings;
 use crate::log;
 use crate::node::Shared;
 use crate::persist::aof::rewrite;
+use crate::persist::backup;
 use crate::persist::save;
 
 /// Minimum time from the start of a snapshot that fails to the next attempt.
 const RETRY_MS: u64 = 5_000;
 
+/// Returns the time, in Unix milliseconds, at which a save point or a backup needs a turn.
+pub(crate) fn next_check_ms(shared: &Shared, settings: &Settings) -> Option<u64> {
+    let times = [next_save_ms(shared, settings), backup::removal_ms(shared)];
+    times.into_iter().flatten().min()
+}
+
 /// Returns the time, in Unix milliseconds, at which the next save point is reached without further
 /// changes. Returns `None` if all save points need more changes, or during a walk (for example a
 /// save) or a load.
-pub(crate) fn next_check_ms(shared: &Shared, settings: &Settings) -> Option<u64> {
+fn next_save_ms(shared: &Shared, settings: &Settings) -> Option<u64> {
     if settings.save.is_empty() {
         return None;
     }
@@ -50,7 +57,7 @@ pub(crate) fn save_if_due(shared: &Arc<Shared>, settings: &Settings, turn: &mut 
         return;
     }
     let now_ms = turn.now.read_ms();
-    if next_check_ms(shared, settings).is_none_or(|at| now_ms < at) {
+    if next_save_ms(shared, settings).is_none_or(|at| now_ms < at) {
         return;
     }
     log::notice!(

@@ -41,6 +41,9 @@ pub struct Entry {
     pub row: &'static Facts,
     /// Permissions that the command needs for its keys.
     pub(crate) needs: Needs,
+    /// Position of the command's only key, which decides the slot in cluster mode; 0 if the command
+    /// may have several keys or is not allowed in cluster mode.
+    pub(crate) slot_key: usize,
     /// The way in which the command is executed.
     pub run: Run,
     /// Subcommands; empty if the command is not a container.
@@ -240,6 +243,10 @@ fn entry<H>(
         id,
         row: &row.facts,
         needs: Needs::from_row(&row.facts),
+        slot_key: match row.flags.has(Flags::NO_CLUSTER) {
+            true => 0,
+            false => row.keys.only().unwrap_or(0),
+        },
         run: own,
         name,
         subcommands,

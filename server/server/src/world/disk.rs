@@ -5,8 +5,8 @@
 //! build the files that a power cut would leave. A power cut preserves:
 //!
 //! - the bytes and the length of a file as of the last successful `sync` of that file;
-//! - names (`create`, `rename`, `remove`, `create_folder`) as of the last `sync_folder` of their
-//!   folder.
+//! - names (`create`, `exchange`, `link`, `rename`, `remove`, `create_folder`) as of the last
+//!   `sync_folder` of their folder.
 //!
 //! Any subset of the later operations survives, and a write may survive in part. So a file is
 //! synced before it gets the name under which a starting server looks for it. The folder of a new
@@ -76,6 +76,27 @@ pub(crate) trait Files: Send + Sync {
     /// Renames a file atomically. An existing file `to` is replaced.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
+    /// Gives a file a second name, which must not exist.
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Returns true if the folder is empty or does not exist.
+    fn is_empty_folder(&self, path: &Path) -> io::Result<bool> {
+        match fs::read_dir(path) {
+            Ok(mut entries) => Ok(entries.next().is_none()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Exchanges the names of two files atomically. Unlike a `rename` that replaces a file, this
+    /// never waits for the disk: ext4 first writes the contents of a file that replaces another.
+    ///
+    /// # Errors
+    /// A file is missing, or the system or the file system cannot exchange names.
+    fn exchange(&self, one: &Path, other: &Path) -> io::Result<()> {
+        exchange(one, other)
+    }
+
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
@@ -139,11 +160,25 @@ impl Output for File {
     }
 }
 
+#[cfg(target_os = "linux")]
+fn exchange(one: &Path, other: &Path) -> io::Result<()> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    Ok(renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn exchange(_: &Path, _: &Path) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 impl Files for System {
     fn create(&self, path: &Path) -> io::Result<Box<dyn Output>> {
         // In append mode a write after `truncate` goes to the new end.
         let file = OpenOptions::new().append(true).create(true).open(path)?;
-        file.set_len(0)?;
+        // ext4 writes a file that was cut to nothing as soon as it is closed.
+        if file.metadata()?.len() > 0 {
+            file.set_len(0)?;
+        }
         Ok(Box::new(file))
     }
 
@@ -154,6 +189,10 @@ impl Files for System {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         fs::rename(from, to)
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::hard_link(from, to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {

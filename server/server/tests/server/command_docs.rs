@@ -446,6 +446,7 @@ fn syntax(name: &str, fields: &BTreeMap<String, Value>) -> String {
 
 /// The commands for the deadlines of members, which have the letters `s` and `z`.
 const DEADLINES_OF_MEMBERS: &[&str] = &[
+    "addex",
     "expire",
     "expireat",
     "expiretime",

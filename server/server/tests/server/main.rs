@@ -23,6 +23,7 @@ mod any_arguments;
 mod aof;
 mod aof_load;
 mod auth;
+mod backup;
 mod bad_input;
 mod blocking;
 mod blocking_ends;

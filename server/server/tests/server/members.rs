@@ -23,9 +23,12 @@ const DATASET: &[&str] = &[
     "ZPEXPIREAT z 32503680000002 MEMBERS 2 a c",
     "SMOVE s moved b",
     "ZADD z 9 a",
-    "SADD persisted a",
-    "SEXPIRE persisted 1000 MEMBERS 1 a",
-    "SPERSIST persisted MEMBERS 1 a",
+    "SADDEX persisted EX 1000 MEMBERS 2 a b",
+    "SADDEX persisted MEMBERS 1 a",
+    "SADDEX persisted PXAT 1 MEMBERS 1 b",
+    "SADDEX added PXAT 32503680000003 MEMBERS 1 a",
+    "ZADDEX zadded PXAT 32503680000004 MEMBERS 2 1 a 2 b",
+    "ZADDEX zadded KEEPTTL MEMBERS 1 3 a",
 ];
 
 fn fill(c: &mut Wire) {
@@ -55,7 +58,10 @@ fn state(c: &mut Wire) -> String {
         "SPEXPIRETIME s MEMBERS 3 a b c",
         "SPEXPIRETIME ints MEMBERS 3 1 2 3",
         "SPEXPIRETIME moved MEMBERS 1 b",
-        "SPEXPIRETIME persisted MEMBERS 1 a",
+        "SPEXPIRETIME persisted MEMBERS 2 a b",
+        "SPEXPIRETIME added MEMBERS 1 a",
+        "ZPEXPIRETIME zadded MEMBERS 2 a b",
+        "ZRANGE zadded 0 -1 WITHSCORES",
         "ZPEXPIRETIME z MEMBERS 3 a b c",
         "ZRANGE z 0 -1 WITHSCORES",
         "SPEXPIRETIME large MEMBERS 2 m0 m2999",
@@ -67,7 +73,8 @@ fn state(c: &mut Wire) -> String {
     .join("\n")
 }
 
-const STATE: &str = "[32503680000000 -2 -1]\n[-1 32503680000001 -1]\n[32503680000000]\n[-1]\n\
+const STATE: &str = "[32503680000000 -2 -1]\n[-1 32503680000001 -1]\n[32503680000000]\n[-1 -2]\n\
+                     [32503680000003]\n[32503680000004 32503680000004]\n[b 2 a 3]\n\
                      [32503680000002 -1 32503680000002]\n[c -inf b 2.5 a 9]\n\
                      [32503680000000 32503680002999]\n[32503680000000 32503680002999]\n3000\n3000";
 

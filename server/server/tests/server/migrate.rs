@@ -75,6 +75,41 @@ fn keys_of_every_type_move_to_redis_and_back() {
     );
 }
 
+/// Redis keeps connections to targets as well. A target may close a kept one at any time.
+#[test]
+fn migrations_to_one_target_use_one_connection() {
+    let (ours, target) = (start(1), start(1));
+    let (mut a, mut b) = (Wire::open(&ours), Wire::open(&target));
+    let port = target.port();
+    let connections = |b: &mut Wire| b.info("stats", "total_connections_received");
+    let migrate = |a: &mut Wire, key: &str, db: u8, reply: &str| {
+        a.run(&format!("SET {key} 1"));
+        let line = format!("MIGRATE 127.0.0.1 {port} {key} {db} 5000");
+        assert_eq!(a.text(&line), reply);
+    };
+    let before: u64 = connections(&mut b).parse().unwrap();
+    migrate(&mut a, "a", 0, "OK");
+    migrate(&mut a, "b", 0, "OK");
+    let busy = "ERR Target instance replied with error: BUSYKEY Target key name already exists.";
+    migrate(&mut a, "b", 0, busy);
+    migrate(&mut a, "b", 3, "OK");
+    migrate(&mut a, "c", 0, "OK");
+    assert_eq!(connections(&mut b), (before + 1).to_string());
+    b.expect(
+        &["MGET a b c", "SELECT 3", "GET b"],
+        "*3|$1|1|$1|1|$1|1|+OK|$1|1|",
+    );
+    assert_eq!(b.int("CLIENT KILL TYPE normal"), 1);
+    migrate(&mut a, "d", 0, "OK");
+    assert_eq!(connections(&mut b), (before + 2).to_string());
+    // A connection with another user is another one.
+    b.run("CONFIG SET requirepass secret");
+    a.run("SET e 1");
+    let line = format!("MIGRATE 127.0.0.1 {port} e 0 5000 AUTH secret");
+    assert_eq!(a.text(&line), "OK");
+    assert_eq!(connections(&mut b), (before + 3).to_string());
+}
+
 /// A timer that is due while the target does not reply fires once, at the target. No worker here
 /// gets a job that is being transferred.
 #[test]

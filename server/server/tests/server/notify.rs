@@ -306,3 +306,47 @@ fn a_kill_separates_no_change_from_its_entry() {
         assert_eq!(all.len() as i64, c.int("XLEN s"), "none twice");
     }
 }
+
+/// The end of a lease changes the queue at its time. Its entry appears once, also if a server has
+/// the queue's state from a log of changes.
+#[test]
+fn the_end_of_a_lease_has_one_entry() {
+    let folder = tempfile::tempdir().unwrap();
+    let start = || {
+        let builder = keeping(folder.path(), "yes").virtual_clock();
+        builder
+            .option("repl-diskless-sync-delay", "0")
+            .spawn()
+            .unwrap()
+    };
+    let server = start();
+    let mut c = Wire::open(&server);
+    let replica = follow(server.port(), builder().virtual_clock());
+    let mut second = Wire::open(&replica);
+    c.text("NOTIFY SET r STREAM s EVENTS g MATCH q");
+    c.text("JOB ADD q payload ID a LEASE 1000 RETRY 9 BACKOFF 500000 500000");
+    c.text("JOB ADD q payload ID b DELAY 2000");
+    c.run("JOB TAKE q");
+    server.advance(Duration::from_secs(3)).unwrap();
+    let all = ["jobadd q", "jobadd q", "jobready q", "jobready q"];
+    assert_eq!(entries(&mut c), all);
+    let state = |c: &mut Wire| ["a", "b"].map(|id| c.run(&format!("JOB GET q {id}")));
+    let before = state(&mut c);
+    same_data(&mut c, &mut second);
+    second.text("REPLICAOF NO ONE");
+    replica.advance(Duration::from_secs(3)).unwrap();
+    assert_eq!(entries(&mut second), all);
+    assert_eq!(state(&mut second), before);
+
+    c.send(&["SHUTDOWN NOSAVE"]);
+    c.ends();
+    drop(server);
+    let server = start();
+    let mut c = Wire::open(&server);
+    eventually(|| c.text("PING") == "PONG");
+    server.advance(Duration::from_secs(3)).unwrap();
+    assert_eq!(entries(&mut c), all);
+    assert_eq!(state(&mut c), before);
+    server.advance(Duration::from_secs(500)).unwrap();
+    assert_eq!(entries(&mut c).len(), 5, "a is ready for its next attempt");
+}

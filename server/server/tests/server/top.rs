@@ -1,6 +1,7 @@
 //! `punctual top` on real servers: its screens, its printed output, and its behaviour when a server
 //! refuses commands or disconnects.
 
+use std::path::Path;
 use std::process::{Command, Output};
 
 use punctual_harness::free_port;
@@ -145,7 +146,7 @@ fn every_view_is_drawn_and_rates_are_those_between_two_samples() {
     let titles = titles.filter_map(|(row, line)| line.ends_with("──").then_some(row));
     assert_eq!(titles.collect::<Vec<_>>(), [1, 9, 13, 20, 33, 46]);
     assert!(overview.ends_with(
-        "\n[1 overview]  2 future   3 timers   4 queues   5 commands   6 slow log   q quit"
+        "\n[1 overview] 2 future  3 timers  4 queues  5 commands  6 slow  7 cluster q quit"
     ));
     for (view, shown) in [
         (View::Future, "due in the next minute, hour and day"),
@@ -153,6 +154,7 @@ fn every_view_is_drawn_and_rates_are_those_between_two_samples() {
         (View::Queues, "reports (paused)"),
         (View::Commands, "us/call"),
         (View::Slow, r"SET odd\x1b[2J v"),
+        (View::Cluster, "cluster mode is off"),
     ] {
         state.show(view);
         assert_shows(&drawn(&mut state, 100, 24), &[shown]);
@@ -198,6 +200,79 @@ fn a_redis_server_is_shown_without_our_own_figures() {
     assert!(
         !stats.contains("errorstat_ERR"),
         "nothing unknown was sent: {stats}"
+    );
+}
+
+/// Starts a node of a cluster. Returns it, a client, and the port of its bus.
+fn node(folder: &Path) -> (Server, Wire, u16) {
+    let bus_port = free_port();
+    let server = Server::builder()
+        .port(0)
+        .option("cluster-enabled", "yes")
+        .option("cluster-port", &bus_port.to_string())
+        .option("repl-diskless-sync-delay", "0")
+        .option("dir", &folder.display().to_string())
+        .spawn()
+        .unwrap();
+    let client = Wire::open(&server);
+    (server, client, bus_port)
+}
+
+#[test]
+fn a_cluster_is_shown_with_slots_roles_and_lag() {
+    let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let (primary, mut c, bus_port) = node(folders[0].path());
+    let (replica, mut r, _) = node(folders[1].path());
+    c.run("CLUSTER ADDSLOTS 0 2 3 5 7 8 10");
+    c.run("CLUSTER ADDSLOTSRANGE 12 16383");
+    c.run("CONFIG SET cluster-require-full-coverage no");
+    let port = primary.port();
+    r.run(&format!("CLUSTER MEET 127.0.0.1 {port} {bus_port}"));
+    eventually(|| {
+        let known = c.text("CLUSTER NODES").lines().count() == 2;
+        known && c.text("CLUSTER INFO").contains("cluster_state:ok")
+    });
+    let id = c.text("CLUSTER MYID");
+    eventually(|| r.text("CLUSTER NODES").contains(&id));
+    r.run(&format!("CLUSTER REPLICATE {id}"));
+    eventually(|| r.text("INFO replication").contains("master_link_status:up"));
+    // Key `a` is in slot 15495.
+    c.expect(&["SET a b", "WAIT 1 0"], "+OK|:1|");
+    let address = |server: &Server| format!(" 127.0.0.1:{} ", server.port());
+    let line_of = |page: &str, server: &Server| {
+        let line = page.lines().find(|line| line.contains(&address(server)));
+        line.map(str::to_owned).unwrap_or_else(|| panic!("{page}"))
+    };
+    let mut shown = String::new();
+    eventually(|| {
+        shown = page(&["-p", &port.to_string()], None);
+        shown.contains(" replica online ")
+    });
+    assert_shows(
+        &line_of(&shown, &primary),
+        &[
+            "primary *online ",
+            " 1          -   0 2-3 5 7-8 and 2 more (16,379)",
+        ],
+    );
+    assert_shows(
+        &line_of(&shown, &replica),
+        &[" replica online ", " -         0B"],
+    );
+    let shown = page(&["-p", &replica.port().to_string()], None);
+    assert_shows(&line_of(&shown, &primary), &["primary  online "]);
+    assert_shows(&line_of(&shown, &replica), &[" replica*online ", " 1  "]);
+
+    let text = port.to_string();
+    let target = Target::new(Options::read(["-p", &text]).unwrap()).unwrap();
+    let mut state = State::default();
+    let mut connection = target.connect().unwrap();
+    state.take(Sample::take(&mut connection).map_err(|error| error.to_string()));
+    state.show(View::Cluster);
+    let screen = drawn(&mut state, 100, 10);
+    assert_shows(
+        &screen,
+        &["shards of the cluster", "(16,379)", "[7 cluster]"],
     );
 }
 

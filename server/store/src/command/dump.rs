@@ -7,13 +7,15 @@ use punctual_resp::{Args, Reply};
 use crate::arguments::{TimeUnit, int, is};
 use crate::error::Error;
 use crate::events::Classes;
+use crate::keyspace::records::Id;
 use crate::keyspace::shard::Store;
 use crate::limits::Limits;
 use crate::spec::{Flags, Group};
 use crate::time::NEVER;
 use crate::turn::{Command, Cx};
-use crate::value::Value;
+use crate::value::stream::Stream;
 use crate::value::timer::{Plan, Timer};
+use crate::value::{Kind as _, Value};
 use crate::value::{WITH_SETTINGS, decode};
 
 /// The family's rows.
@@ -121,18 +123,36 @@ impl Options {
     }
 }
 
+const BUSY_KEY: Error = Error::fixed("BUSYKEY Target key name already exists.");
+
 fn restore(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
+    cx.turn.set_moves_keys(cx.store().imports(&args[1]));
+    let restored = restore_key(cx, args, reply);
+    cx.turn.set_moves_keys(false);
+    restored
+}
+
+fn restore_key(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let key = &args[1];
     let options = Options::parse(args)?;
     let found = cx.find_to_write(key);
-    if found.is_some() && !options.replace {
-        return Err(Error::fixed("BUSYKEY Target key name already exists."));
+    let own = found.and_then(|id| stream_to_join(cx, key, id));
+    if found.is_some() && !options.replace && own.is_none() {
+        return Err(BUSY_KEY);
     }
     let ttl = int(&args[2])?;
     if ttl < 0 {
         return Err(Error::fixed("ERR Invalid TTL value, must be >= 0"));
     }
-    let value = read(cx, &args[3])?;
+    let joins = own.is_some();
+    let value = match (own, read(cx, &args[3])?) {
+        (Some(own), Value::Stream(arriving)) => {
+            let joined = own.join(*arriving.into_box(), &cx.limits());
+            joined.ok_or(BUSY_KEY)?.into_value()
+        }
+        (Some(_), _) if !options.replace => return Err(BUSY_KEY),
+        (_, value) => value,
+    };
     let replaced = cx.remove(key).is_some();
     let unit = TimeUnit {
         seconds: false,
@@ -156,7 +176,10 @@ fn restore(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
         reply.ok();
         return Ok(());
     }
-    let logged = cx.is_logged().then(|| Logged::new(&value, &args[3]));
+    let logged = cx.is_logged().then(|| match joins {
+        true => Logged::joined(&value),
+        false => Logged::new(&value, &args[3]),
+    });
     let id = cx.add(key, value);
     let (uses, now) = (cx.limits().uses, cx.now());
     cx.set_deadline(key, id, deadline);
@@ -171,7 +194,9 @@ fn restore(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
         let absolute = (deadline.is_some() && !options.absolute).then_some(&b"ABSTTL"[..]);
         let payload = logged.payload.as_deref().unwrap_or(&args[3]);
         let words = [b"RESTORE", key, at, payload].into_iter();
-        let words: Vec<&[u8]> = words.chain(args.skip(4).iter()).chain(absolute).collect();
+        let replace = (joins && !options.replace).then_some(&b"REPLACE"[..]);
+        let options = args.skip(4).iter().chain(absolute).chain(replace);
+        let words: Vec<&[u8]> = words.chain(options).collect();
         cx.effect(&words);
         for (field, deadline) in &logged.deadlines {
             let at = buffer.format(*deadline).as_bytes();
@@ -180,6 +205,16 @@ fn restore(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     }
     reply.ok();
     Ok(())
+}
+
+/// Returns a copy of an existing stream if RESTORE must join it with the stream that arrives: it is
+/// a stream of NOTIFY in a slot that arrives, so it has the events of this node.
+fn stream_to_join(cx: &mut Cx, key: &[u8], id: Id) -> Option<Stream> {
+    let store = cx.store();
+    if cx.turn.replays() || !store.imports(key) || !store.is_rule_stream(key) {
+        return None;
+    }
+    Stream::of(&cx.db_of(key).get(id).value).cloned()
 }
 
 /// A value in a form that every replica and append-only file can read: redis-server before 7.4 and
@@ -192,6 +227,14 @@ struct Logged {
 }
 
 impl Logged {
+    /// Returns the form of a stream that was joined with the payload's stream.
+    fn joined(value: &Value) -> Self {
+        Self {
+            payload: Some(value.dump()),
+            deadlines: Vec::new(),
+        }
+    }
+
     fn new(value: &Value, payload: &[u8]) -> Self {
         let mut deadlines = Vec::new();
         let payload = match value {

@@ -5,9 +5,9 @@
 //! calls functions of `look`.
 //!
 //! `add` has JOB ADD, `take` JOB TAKE, `held` JOB ACK, NACK and TOUCH, `manage` JOB DEL, PAUSE,
-//! RESUME and REVIVE, `look` the readers, and `effects` the internal commands JOB PUT and JOB
-//! LEASED, which only replicas and the log get. Handlers look up a queue with `queue`, which first
-//! processes due jobs (ended leases, delays and TTLs).
+//! RESUME and REVIVE, `look` the readers, and `effects` the internal commands JOB PUT, JOB LEASED
+//! and JOB DUE, which only replicas and the log get. Handlers look up a queue with `queue`, which
+//! first processes due jobs (ended leases, delays and TTLs).
 
 mod add;
 mod effects;
@@ -100,6 +100,15 @@ static SUBCOMMANDS: &[Command] = &[
             "Deletes jobs in any state.",
         )
         .syntax("queue id ..."),
+    keyed("due", -5, Flags::WRITE.or(Flags::NOSCRIPT), effects::due)
+        .access(UPDATE)
+        .internal()
+        .doc(
+            NOT_IN_REDIS,
+            "O(log(J)) for each job, where J is the number of jobs in the queue.",
+            "An internal command for replicating the ends of delays and leases of jobs.",
+        )
+        .syntax("queue unix-time-milliseconds id ..."),
     keyed("get", 4, READ.or(Flags::FAST), look::get)
         .access(&["RO access"])
         .doc(

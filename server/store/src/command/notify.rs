@@ -2,11 +2,14 @@
 
 use std::sync::atomic::Ordering;
 
+use punctual_cluster::slot::SLOTS;
 use punctual_resp::{Args, Reply};
 
 use crate::error::Error;
 use crate::keyspace::notify::{Rule, set};
+use crate::keyspace::records::Id;
 use crate::spec::{Flags, Group, OptionKeys};
+use crate::turn::cx::Place;
 use crate::turn::{Command, Cx, Handler};
 use crate::value::stream::Stream;
 
@@ -60,6 +63,14 @@ static SUBCOMMANDS: &[Command] = &[
             "name STREAM key [EVENTS letters] [MATCH pattern] [VALUE (NONE | STRING | \
              DUMP)] [MAXBYTES bytes:integer] [MAXAGE milliseconds]",
         ),
+    row("streams", 3, Flags::STALE.or(Flags::WHOLE), streams)
+        .doc(
+            NOT_IN_REDIS,
+            "O(N) where N is the number of rules. In cluster mode also O(M) where M is the number \
+             of slots.",
+            "Returns the keys of a rule's streams on this server.",
+        )
+        .syntax("name"),
 ];
 
 const WRITE: Flags = Flags::WRITE.or(Flags::WHOLE).or(Flags::NOSCRIPT);
@@ -69,7 +80,13 @@ const RULE_KEYS: OptionKeys = OptionKeys {
     from: 3,
     keyed: &["stream"],
     globbed: Some("match"),
-    skipped: &[("events", 1), ("value", 1), ("maxbytes", 1), ("maxage", 1)],
+    skipped: &[
+        ("events", 1),
+        ("value", 1),
+        ("maxbytes", 1),
+        ("maxage", 1),
+        ("since", 1),
+    ],
     ..OptionKeys::NONE
 };
 
@@ -85,23 +102,63 @@ const fn change(name: &'static str, arity: i32, flags: Flags, handler: Handler) 
 }
 
 fn set_rule(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
-    if cx.store().is_cluster() {
-        // The stream and the keys of its events have different slots.
+    let replays = cx.turn.replays();
+    let mut rule = Rule::parse(cx.db, args, replays)?;
+    if cx.store().is_cluster() && !rule.allows_slots() {
         return Err(Error::fixed(
-            "ERR NOTIFY SET is not allowed in cluster mode",
+            "ERR in cluster mode the name of the stream must not contain '{'",
         ));
     }
-    let rule = Rule::parse(cx.db, args)?;
-    let (key, max_age) = (rule.stream.clone(), rule.max_age);
-    let (place, found) = cx.seek_as::<Stream>(&key)?;
+    if !replays {
+        rule.since_ms = cx.now().read_ms();
+    }
+    let max_age = rule.max_age;
+    let streams = existing_streams(cx, &rule)?;
+    let mut buffer = itoa::Buffer::new();
+    let since = rule.since(&mut buffer).filter(|_| !replays);
+    let words: Vec<&[u8]> = args.iter().chain(since.into_iter().flatten()).collect();
+    cx.effect(&words);
     cx.change_notify_rules(|rules| set(rules, rule));
-    if let (Some(id), Some(max_age)) = (found, max_age) {
-        let words: Vec<&[u8]> = args.iter().collect();
-        cx.effect(&words);
-        cx.turn
-            .set_age_retention(place.shard(), cx.db, &key, id, max_age);
+    if let Some(max_age) = max_age {
+        for (key, place, id) in streams {
+            cx.turn
+                .set_age_retention(place.shard(), cx.db, &key, id, max_age);
+        }
     }
     reply.ok();
+    Ok(())
+}
+
+/// Returns the streams of a rule that exist: their keys, places and records.
+fn existing_streams(cx: &mut Cx, rule: &Rule) -> Result<Vec<(Vec<u8>, Place, Id)>, Error> {
+    let keys: Vec<Vec<u8>> = match cx.store().is_cluster() {
+        true => (0..SLOTS)
+            .filter(|slot| cx.turn.count_keys_in_slot(*slot) > 0)
+            .filter_map(|slot| rule.stream_of_slot(slot))
+            .collect(),
+        false => vec![rule.stream.to_vec()],
+    };
+    let mut streams = Vec::new();
+    for key in keys {
+        let (place, found) = cx.seek_as::<Stream>(&key)?;
+        streams.extend(found.map(|id| (key, place, id)));
+    }
+    Ok(streams)
+}
+
+/// NOTIFY STREAMS name: replies with the keys of a rule's streams.
+fn streams(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
+    let rules = cx.store().notify.rules();
+    let Some(rule) = rules.find(&args[2]) else {
+        reply.null();
+        return Ok(());
+    };
+    cx.db = rule.db;
+    let streams = existing_streams(cx, rule)?;
+    reply.array(streams.len());
+    for (key, ..) in streams {
+        reply.bulk(&key);
+    }
     Ok(())
 }
 
@@ -164,11 +221,16 @@ fn show_help(_: &mut Cx, _: Args, reply: &mut Reply) -> Result<(), Error> {
             "    Append events of this database's keys to a stream, in the same atomic step as",
             "    the changes themselves. EVENTS has the letters of notify-keyspace-events except",
             "    K, E and m; the default is A. Values longer than MAXBYTES are left out. Entries",
-            "    older than MAXAGE are removed from the stream.",
+            "    older than MAXAGE are removed from the stream. In cluster mode each slot has its",
+            "    own stream, <key>{<tag>}.",
+            "STREAMS <name>",
+            "    Return the keys of the rule's streams on this server.",
         ],
     );
     Ok(())
 }
 
+#[cfg(test)]
+mod slot_tests;
 #[cfg(test)]
 mod tests;

@@ -5,6 +5,8 @@
 //! As with deadlines of keys, relative and remaining times count from the current time rounded up
 //! to a millisecond.
 
+pub(super) mod add;
+pub(super) mod options;
 #[cfg(test)]
 mod tests;
 

@@ -1,6 +1,6 @@
 //! The set commands. This file has their rows, and the handlers are in submodules: `change` (SADD,
-//! SREM, SMOVE), `read` (SMEMBERS, SISMEMBER, SSCAN), `random` (SPOP, SRANDMEMBER) and `combine`
-//! (SINTER, SUNION, SDIFF).
+//! SADDEX, SREM, SMOVE), `read` (SMEMBERS, SISMEMBER, SSCAN), `random` (SPOP, SRANDMEMBER) and
+//! `combine` (SINTER, SUNION, SDIFF).
 
 mod change;
 mod combine;
@@ -12,6 +12,7 @@ mod tests;
 use punctual_rdb::listpack::Element;
 use punctual_resp::Reply;
 
+use crate::command::parts::add::addex;
 use crate::spec::{Flags, Group};
 use crate::turn::{Command, Handler};
 use crate::value::set::Set;
@@ -27,6 +28,18 @@ pub static COMMANDS: &[Command] = &[
         )
         .history(MANY_MEMBERS)
         .syntax("key member ..."),
+    row("saddex", -5, GROW.or(Flags::FAST), addex::<Set>)
+        .access(&["RW update"])
+        .doc(
+            "8.12.0",
+            "O(N) where N is the number of members being added.",
+            "Adds members to a set, and optionally sets their expiration time.",
+        )
+        .syntax(
+            "key [condition: MNX | MXX] [expiration: EX seconds | PX milliseconds | EXAT \
+             unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL] MEMBERS \
+             (nummembers member ...)",
+        ),
     row("scard", 2, READ_FAST, read::scard)
         .access(&["RO"])
         .doc("1.0.0", "O(1)", "Returns the number of members in a set.")

@@ -6,6 +6,8 @@
 pub(crate) mod look;
 mod set;
 #[cfg(test)]
+mod slot_tests;
+#[cfg(test)]
 mod tests;
 
 use punctual_resp::decimal::parse_u64;

@@ -1,7 +1,7 @@
 //! The sorted set commands. This file has their rows, and the handlers are in submodules: `add`
-//! (ZADD), `read` (ZSCORE, ZRANK, ZCOUNT), `range` (ZRANGE and its variants), `remove` (ZREM),
-//! `pop` (ZPOPMIN, ZMPOP), `random` (ZRANDMEMBER) and `combine` (ZUNION, ZINTER, ZDIFF). `query`
-//! parses ranges.
+//! (ZADD, ZADDEX), `read` (ZSCORE, ZRANK, ZCOUNT), `range` (ZRANGE and its variants), `remove`
+//! (ZREM), `pop` (ZPOPMIN, ZMPOP), `random` (ZRANDMEMBER) and `combine` (ZUNION, ZINTER, ZDIFF).
+//! `query` parses ranges.
 
 mod add;
 mod combine;
@@ -17,6 +17,8 @@ mod tests;
 use punctual_rdb::listpack::Element;
 use punctual_resp::{Protocol, Reply};
 
+use crate::command::parts::add::addex;
+use crate::command::timers::NOT_IN_REDIS;
 use crate::error::Error;
 use crate::events::Classes;
 use crate::spec::{Flags, Group};
@@ -43,6 +45,19 @@ pub static COMMANDS: &[Command] = &[
         .syntax(
             "key [condition: NX | XX]@3.0.2 [comparison: GT | LT]@6.2.0 [change: CH@3.0.2] \
              [increment: INCR@3.0.2] (data: score member) ...",
+        ),
+    row("zaddex", -6, GROW.or(Flags::FAST), addex::<Zset>)
+        .access(&["RW update"])
+        .doc(
+            NOT_IN_REDIS,
+            "O(log(N)) for each member added, where N is the number of members in the sorted set.",
+            "Adds members to a sorted set or updates their scores, and optionally sets their \
+             expiration time.",
+        )
+        .syntax(
+            "key [condition: MNX | MXX] [expiration: EX seconds | PX milliseconds | EXAT \
+             unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL] MEMBERS \
+             (nummembers (data: score member) ...)",
         ),
     row("zcard", 2, READ_FAST, read::zcard)
         .access(&["RO"])

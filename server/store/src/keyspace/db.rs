@@ -4,8 +4,9 @@
 //! An entry of the wheel carries a *stamp*, the number of the operation that filed it. The entry is
 //! *live* while its record has the same stamp, otherwise *stale*. Invariant: a record with a
 //! deadline has exactly one live entry, filed at the deadline or earlier (a later deadline only
-//! rewrites the record); other records have no live entry. Every change of a deadline goes through
-//! [`Db::set_deadline`], every removal of a key through `Db::unlink`.
+//! rewrites the record); other records have no live entry, and the stamp 0. A due timer that waits
+//! for its slot is an exception: it has no entry ([`Db::hold_timer`]). Every change of a deadline
+//! goes through [`Db::set_deadline`], every removal of a key through `Db::unlink`.
 //!
 //! Values with a *timeline* (times at which something in the value is due, such as the deadlines of
 //! hash fields) have timers in the same wheel; `timelines.rs` arms and disarms them.
@@ -410,6 +411,7 @@ impl Db {
             .get_mut(id)
             .expect("the id was found under this lock");
         let old = std::mem::replace(&mut record.deadline, new);
+        let filed = record.stamp != 0;
         if let Value::Timer(_) = record.value {
             self.timers.remove((old, id));
             self.timers.insert((new, id));
@@ -428,12 +430,16 @@ impl Db {
             (_, NEVER) => {
                 record.stamp = 0;
                 self.with_deadline -= 1;
-                self.forget_entry();
+                if filed {
+                    self.forget_entry();
+                }
             }
-            _ if new < old => {
+            _ if new < old || !filed => {
                 record.stamp = stamp;
                 self.wheel.insert(new, id, stamp);
-                self.forget_entry();
+                if filed {
+                    self.forget_entry();
+                }
             }
             _ => {}
         }

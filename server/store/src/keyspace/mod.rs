@@ -9,6 +9,7 @@
 pub(crate) mod candidates;
 pub mod db;
 pub mod key;
+pub(crate) mod moving;
 pub(crate) mod name_hash;
 pub(crate) mod notify;
 pub mod records;

@@ -4,7 +4,8 @@
 //! Ground rules: rules belong to the [`Store`] and not to a database. FLUSHALL keeps them;
 //! snapshots and the log of changes contain them. Only a turn that holds every shard changes them.
 //! A turn that holds any shard holds the shards of all target streams too (`turn/locks.rs`), so an
-//! event and its entry are one atomic step.
+//! event and its entry are one atomic step. In cluster mode a rule has one stream for each slot
+//! (`slot_streams.rs`), in the shard of the keys whose events it gets.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -18,8 +19,13 @@ use crate::error::Error;
 use crate::glob;
 use crate::keyspace::shard::Store;
 
+mod slot_streams;
+
 /// Name of the snapshot field that holds a rule. Redis ignores it.
 pub const FIELD: &str = "punctual-notify";
+
+/// Option of NOTIFY SET that logs and snapshots have.
+const SINCE: &str = "SINCE";
 
 /// The form in which an entry contains the key's value after the event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +51,9 @@ pub(crate) struct Rule {
     pub(crate) max_bytes: Option<u64>,
     /// Age in ms at which entries leave the stream.
     pub(crate) max_age: Option<u64>,
+    /// Unix ms at which the rule was set. The rule gets no event that was due before, because a
+    /// restart may repeat such an event.
+    pub(crate) since_ms: u64,
     /// Number of appended entries since the rule was set or loaded.
     pub(crate) appended: AtomicU64,
     /// Number of events whose entry could not be appended: the stream's key holds another type, or
@@ -53,8 +62,8 @@ pub(crate) struct Rule {
 }
 
 impl Rule {
-    /// Parses the words of NOTIFY SET.
-    pub(crate) fn parse(db: usize, args: Args) -> Result<Self, Error> {
+    /// Parses the words of NOTIFY SET. Only a log or a snapshot may have the option SINCE.
+    pub(crate) fn parse(db: usize, args: Args, logged: bool) -> Result<Self, Error> {
         let mut rule = Self {
             name: args[2].into(),
             db,
@@ -64,6 +73,7 @@ impl Rule {
             payload: Payload::None,
             max_bytes: None,
             max_age: None,
+            since_ms: 0,
             appended: AtomicU64::new(0),
             failed: AtomicU64::new(0),
         };
@@ -83,6 +93,8 @@ impl Rule {
                 rule.max_bytes = Some(positive(value, "MAXBYTES")?);
             } else if is(option, "MAXAGE") {
                 rule.max_age = Some(positive(value, "MAXAGE")?);
+            } else if is(option, SINCE) && logged {
+                rule.since_ms = positive(value, SINCE)?;
             } else {
                 return Err(Error::Syntax);
             }
@@ -115,6 +127,12 @@ impl Rule {
         all
     }
 
+    /// Returns the option SINCE, unless the rule comes from a server that does not know it.
+    pub(crate) fn since<'b>(&self, buffer: &'b mut itoa::Buffer) -> Option<[&'b [u8]; 2]> {
+        let since = buffer.format(self.since_ms).as_bytes();
+        (self.since_ms > 0).then_some([SINCE.as_bytes(), since])
+    }
+
     /// Returns the command that creates the rule, in RESP.
     fn command(&self) -> Vec<u8> {
         let settings = self.settings();
@@ -122,6 +140,8 @@ impl Rule {
         for (name, value) in &settings {
             words.extend([name.as_bytes(), value]);
         }
+        let mut buffer = itoa::Buffer::new();
+        words.extend(self.since(&mut buffer).into_iter().flatten());
         let mut out = Vec::new();
         encode_command(&mut out, &words);
         out
@@ -134,10 +154,6 @@ impl Rule {
                 .pattern
                 .as_deref()
                 .is_none_or(|p| glob::matches(p, key))
-    }
-
-    fn feeds(&self, db: usize, key: &[u8]) -> bool {
-        self.db == db && *self.stream == *key
     }
 }
 
@@ -176,19 +192,28 @@ fn positive(value: &[u8], option: &str) -> Result<u64, Error> {
 pub(crate) struct Rules {
     /// Ascending by name.
     list: Vec<Arc<Rule>>,
-    /// Shards of the target streams, ascending.
+    /// Shards of the target streams, ascending. Empty in cluster mode, where a turn that holds a
+    /// key's shard holds the shard of the key's target streams.
     shards: Vec<usize>,
+    /// Whether each rule has one stream for each slot.
+    per_slot: bool,
 }
 
 impl Rules {
     fn new(list: Vec<Arc<Rule>>, store: &Store) -> Self {
+        let per_slot = store.is_cluster();
         let mut shards: Vec<usize> = list
             .iter()
+            .filter(|_| !per_slot)
             .map(|rule| store.shard_of(&rule.stream))
             .collect();
         shards.sort_unstable();
         shards.dedup();
-        Self { list, shards }
+        Self {
+            list,
+            shards,
+            per_slot,
+        }
     }
 
     pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<Rule>> {
@@ -207,14 +232,26 @@ impl Rules {
         class: Classes,
         key: &'r [u8],
     ) -> impl Iterator<Item = &'r Arc<Rule>> {
-        let fed = self.list.iter().any(|rule| rule.feeds(db, key));
-        let rules = if fed { &[] } else { &self.list[..] };
+        let rules = match self.is_target(db, key) {
+            true => &[],
+            false => &self.list[..],
+        };
         rules
             .iter()
             .filter(move |rule| rule.selects(db, class, key))
     }
 
-    /// Returns the shards of the target streams, ascending.
+    /// Returns whether a key has the name of a rule's stream.
+    pub(crate) fn is_target(&self, db: usize, key: &[u8]) -> bool {
+        let is_stream = |rule: &Rule| match self.per_slot {
+            true => rule.is_slot_stream(key),
+            false => *rule.stream == *key,
+        };
+        let mut rules = self.list.iter();
+        rules.any(|rule| rule.db == db && is_stream(rule))
+    }
+
+    /// Returns the shards of the target streams, ascending; none in cluster mode.
     pub(crate) fn shards(&self) -> &[usize] {
         &self.shards
     }
@@ -247,6 +284,11 @@ impl Notify {
 }
 
 impl Store {
+    /// Returns whether a key of database 0 has the name of a rule's stream.
+    pub(crate) fn is_rule_stream(&self, key: &[u8]) -> bool {
+        self.notify.any() && self.notify.rules().is_target(0, key)
+    }
+
     /// Returns the rules of NOTIFY, each as the text of a snapshot's [`FIELD`]: the number of its
     /// database, a space, and the command in RESP that creates the rule. O(rules).
     pub fn notify_rules(&self) -> Vec<Vec<u8>> {
@@ -272,7 +314,7 @@ impl Store {
         let words = words
             .filter(|words| words.as_args().len() > 3)
             .ok_or_else(damaged)?;
-        let rule = Rule::parse(db, words.as_args())?;
+        let rule = Rule::parse(db, words.as_args(), true)?;
         self.change_notify_rules(|rules| set(rules, rule));
         Ok(())
     }

@@ -25,6 +25,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use crate::hash_table::{Hash, SlotBits};
 use crate::keyspace::candidates::Candidates;
 use crate::keyspace::db::Db;
+use crate::keyspace::moving::Moving;
 use crate::keyspace::name_hash::NameHasher;
 use crate::keyspace::notify::Notify;
 use crate::keyspace::tracked::{Tracked, Tracking};
@@ -246,6 +247,8 @@ pub struct Store {
     pub(crate) tracking: Tracking,
     /// Rules of NOTIFY, which append keyspace events to streams.
     pub(crate) notify: Notify,
+    /// Slots that move between this node and another one.
+    pub(crate) moving: Moving,
     /// Defaults and limits of TTL.
     pub(crate) ttl: TtlSetting,
     /// Parts of flushed databases that a snapshot has not completely written.
@@ -382,6 +385,7 @@ impl Store {
             notes_changes: AtomicBool::new(false),
             tracking: Tracking::default(),
             notify: Notify::default(),
+            moving: Moving::default(),
             ttl: TtlSetting::default(),
             flushed_walks: Mutex::default(),
             names,

@@ -65,8 +65,8 @@ impl Kind {
                 Self::Double
             }
             "client-id" | "count" | "cursor" | "end-slot" | "index" | "limit" | "milliseconds"
-            | "numfields" | "numids" | "numkeys" | "offset" | "port" | "seconds" | "slot"
-            | "start-slot" | "ttl" => Self::Integer,
+            | "numfields" | "numids" | "numkeys" | "nummembers" | "offset" | "port" | "seconds"
+            | "slot" | "start-slot" | "ttl" => Self::Integer,
             _ => Self::String,
         }
     }

@@ -5,12 +5,12 @@
 //! workers. Each step moves or removes one job whose time has passed: a delayed job becomes ready,
 //! and a job whose lease has ended waits for its next attempt. A command takes the due steps before
 //! it reads the queue ([`Turn::settle_jobs`]). The result of such a move follows from the job's
-//! record alone (`value/jobs.rs`), so it is not logged, and a replica or a replay gets the same
-//! state. Removals and deaths of jobs are logged. A dead job that moves to another queue, perhaps
-//! in another shard, stays in the set `Leaving` until the expiry step is done and both shards are
-//! locked.
+//! record alone (`value/jobs.rs`), so a replica or a replay gets the same state, and the move is
+//! logged only for rules of NOTIFY ([`Turn::log_due`]). Removals and deaths of jobs are always
+//! logged. A dead job that moves to another queue, perhaps in another shard, stays in the set
+//! `Leaving` until the expiry step is done and both shards are locked.
 //!
-//! The log has whole jobs (JOB PUT), leases (JOB LEASED) and removals (JOB DEL).
+//! The log has whole jobs (JOB PUT), leases (JOB LEASED), removals (JOB DEL) and moves (JOB DUE).
 
 use rand::RngExt as _;
 
@@ -161,11 +161,12 @@ impl Turn<'_> {
         let steps = STEPS.min(*budget).max(1);
         let taken = self.step_jobs(number, db, &key, id, until, steps);
         *budget = budget.saturating_sub(taken);
+        let retry_ms = until.read_ms() + self.retry_delay_ms(&key);
         if let Some(jobs) = self.jobs_at(number, db, id)
             && jobs.has_leaving()
         {
             // The timer fires again if the jobs are not moved after this step.
-            jobs.retry_at(until.read_ms() + 1);
+            jobs.retry_at(retry_ms);
             self.dead_letters.push((db, key[..].into()));
         }
         self.note_ready(db, &key);
@@ -182,14 +183,20 @@ impl Turn<'_> {
         now: Now,
         steps: usize,
     ) -> usize {
-        let (mut moved, mut taken) = (0, 0);
+        let (mut moved, mut taken, mut last_ms) = (0, 0, 0);
+        let mut due: Vec<Box<[u8]>> = Vec::new();
+        let notes_due = self.logged && self.recorder.classes.intersects(Classes::GENERIC);
         while taken < steps
             && let Some(jobs) = self.jobs_at(number, db, id)
         {
             match jobs.step(now) {
                 Step::Idle => break,
-                Step::Moved(due_ms) => {
+                Step::Moved(index, due_ms) => {
                     moved += 1;
+                    last_ms = last_ms.max(due_ms);
+                    if notes_due {
+                        due.push(jobs.get(index).name().into());
+                    }
                     self.sink.became_due(now, due_ms);
                 }
                 Step::Removed(job) => {
@@ -207,10 +214,29 @@ impl Turn<'_> {
         }
         self.stats.jobs_moved += moved;
         if moved > 0 {
-            // The moves are not logged, but the key has changed for clients that watch or cache it.
+            // The key has changed for clients that watch or cache it, also if nothing is logged.
+            let events = self.recorder.events.len();
+            self.recorder.due_ms = Some(last_ms);
             self.commit_expiry(db, key, Classes::GENERIC, "jobready", None);
+            self.recorder.due_ms = None;
+            if self.recorder.events.len() > events {
+                self.log_due(db, key, now, &due);
+            }
         }
         taken
+    }
+
+    /// Adds JOB DUE as an effect, which repeats moves of jobs. Without it, a restart or a promotion
+    /// would make the moves again, and append another entry of NOTIFY for their event. A rule that
+    /// is set later gets no event of these moves ([`Rule::since_ms`]).
+    ///
+    /// [`Rule::since_ms`]: crate::keyspace::notify::Rule::since_ms
+    fn log_due(&mut self, db: usize, key: &[u8], now: Now, due: &[Box<[u8]>]) {
+        let mut buffer = itoa::Buffer::new();
+        let at = buffer.format(now.read_ms()).as_bytes();
+        let mut words: Vec<&[u8]> = vec![b"JOB", b"DUE", key, at];
+        words.extend(due.iter().map(|id| &**id));
+        self.expiry_effect(db, &words);
     }
 
     /// Takes due steps in a queue that a command has looked up, unless the turn is frozen. The
@@ -237,6 +263,9 @@ impl Turn<'_> {
     pub(super) fn move_dead_jobs(&mut self, db: usize, key: &[u8]) {
         let number = self.store.shard_of(key);
         self.lock_one(number);
+        if self.store.moves(key) {
+            return;
+        }
         let mut leaving: Vec<LeavingJob> = Vec::new();
         if let Some(id) = self.find_live::<Jobs>(number, db, key)
             && let Some(jobs) = Jobs::of(&self.shard_db(number, db).get(id).value)

@@ -12,7 +12,8 @@
 //! - A thread that holds a shard's lock waits only for further locks, and not for input, a disk or
 //!   another thread. The server's MIGRATE in a transaction or script is the exception.
 //! - A turn that holds any shard also holds the *target shards*: the shards of the streams that the
-//!   rules of NOTIFY name. `Turn::acquire`, the only function that adds locks, ensures this.
+//!   rules of NOTIFY name. `Turn::acquire`, the only function that adds locks, ensures this. In
+//!   cluster mode there are no target shards, because an event's stream is in the key's shard.
 
 use std::borrow::Cow;
 use std::sync::atomic::Ordering;

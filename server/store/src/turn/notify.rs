@@ -10,6 +10,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use punctual_cluster::slot;
+
 use super::{Cx, Turn};
 use crate::error::Error;
 use crate::events::Classes;
@@ -26,6 +28,10 @@ pub(super) struct Recorder {
     pub(super) classes: Classes,
     rules: Option<Arc<Rules>>,
     pub(super) events: Vec<Recorded>,
+    /// Whether the running commands move keys between nodes; see [`Turn::set_moves_keys`].
+    moves_keys: bool,
+    /// Unix ms at which the event that follows was due, if a restart may repeat it.
+    pub(super) due_ms: Option<u64>,
 }
 
 /// An event that a rule has selected.
@@ -76,6 +82,12 @@ impl Turn<'_> {
         Ok(())
     }
 
+    /// Sets whether the commands that follow move keys between nodes of a cluster. The events of
+    /// such a move have no entries if the key's slot moves, because the key lives on.
+    pub fn set_moves_keys(&mut self, on: bool) {
+        self.recorder.moves_keys = on;
+    }
+
     /// Records an event for each rule that selects it. `value` is the last value of a key that has
     /// just been removed; `None` if the key can be looked up.
     #[cold]
@@ -88,13 +100,16 @@ impl Turn<'_> {
         value: Option<&Value>,
     ) {
         // A replayed log contains the entries, which the server that wrote the log has appended.
-        if self.replays {
+        if self.replays || self.recorder.moves_keys && self.store.moves(key) {
             return;
         }
         let Some(rules) = self.recorder.rules.clone() else {
             return;
         };
         for rule in rules.selecting(db, class, key) {
+            if self.recorder.due_ms.is_some_and(|at| at <= rule.since_ms) {
+                continue;
+            }
             let value = match (rule.payload, value) {
                 (Payload::None, _) => None,
                 (payload, Some(value)) => shown(payload, value),
@@ -155,8 +170,13 @@ impl Turn<'_> {
             (None, Some(value)) => fields.push((b"value", value)),
             (None, None) => {}
         }
+        let of_slot = match self.store.is_cluster() {
+            true => Some(rule.stream_of_slot(slot::of_key(key)).ok_or("a bad name")?),
+            false => None,
+        };
+        let stream = of_slot.as_deref().unwrap_or(&rule.stream);
         self.touch(Touched::One(rule.db));
-        self.add_entry(rule.db, &rule.stream, fields.iter().copied(), rule.max_age)
+        self.add_entry(rule.db, stream, fields.iter().copied(), rule.max_age)
     }
 }
 

@@ -51,6 +51,29 @@ impl Turn<'_> {
         }
     }
 
+    /// Same as [`Turn::slot_of`], for the only key of the command that runs next. The turn keeps the
+    /// key's hash for the command, so that the name is hashed once. The caller must call
+    /// [`Turn::end_ahead`] before the argument's bytes change.
+    #[inline]
+    pub fn slot_of_next(&mut self, key: &[u8]) -> u16 {
+        let slots = self.store.names.slots();
+        if !slots.any() {
+            return slot::of_key(key);
+        }
+        if !self.next.is(key) {
+            self.next = Name::new(key, self.store.hash(key));
+        }
+        slots.slot(self.next.hash)
+    }
+
+    /// Locks the shard of a hash slot, unless it is held. Does nothing outside of cluster mode. O(1)
+    /// besides the wait for the lock.
+    pub fn lock_slot(&mut self, slot: u16) {
+        if let Some(number) = self.store.shard_of_slot(slot) {
+            self.lock_one(number);
+        }
+    }
+
     /// Returns the number of keys of database 0 in a hash slot. As in Redis, keys count that are
     /// due and not expired yet. Always 0 outside of cluster mode. Locks the slot's shard, which a
     /// transaction must have [pinned](Turn::pin). O(1).
@@ -91,11 +114,20 @@ impl Turn<'_> {
     /// particular order. As in Redis, these may be keys that are due and not expired yet. Visits no
     /// key outside of cluster mode. Locks the slot's shard, as [`Turn::count_keys_in_slot`] does.
     /// O(keys visited); O(some thousands) for a slot whose neighbours have far more keys.
+    ///
+    /// Streams of NOTIFY come last. A caller that moves the keys in this order moves each stream
+    /// after the keys whose changes append to it.
     pub fn keys_in_slot(&mut self, slot: u16, max: usize, mut visit: impl FnMut(&[u8])) {
         let mut ids = Vec::new();
+        let store = self.store;
+        let rules = store.notify.rules();
         if let Some((_, db, hash)) = self.slot_db(slot) {
-            db.list_slot(hash.place, max, &mut ids);
-            ids.iter().for_each(|id| visit(db.get(*id).key.as_bytes()));
+            // A rule has at most one stream in a slot.
+            let listed = max.saturating_add(rules.iter().len());
+            db.list_slot(hash.place, listed, &mut ids);
+            ids.sort_by_key(|id| rules.is_target(0, db.get(*id).key.as_bytes()));
+            let names = ids.iter().map(|id| db.get(*id).key.as_bytes());
+            names.take(max).for_each(&mut visit);
         }
     }
 

@@ -58,10 +58,11 @@ impl Turn<'_> {
             *budget = budget.saturating_sub(stream.drop_messages(until.read_ms()) / BLOCKS);
         }
         let mut dead = false;
+        let retry_ms = until.read_ms() + self.retry_delay_ms(&key);
         self.shard_db(number, db).timelines(id, |_, timeline| {
             timeline.mark_notified(until);
             if timeline.has_dead_letters(until) {
-                timeline.retry_ms = until.read_ms() + 1;
+                timeline.retry_ms = retry_ms;
                 dead = true;
             }
         });
@@ -188,6 +189,12 @@ impl Turn<'_> {
         true
     }
 
+    /// Returns the delay in ms of the next attempt to move entries or jobs to another key, if this
+    /// attempt fails: a shard is pinned for a short time, a slot moves for a longer one.
+    pub(super) fn retry_delay_ms(&self, key: &[u8]) -> u64 {
+        if self.store.moves(key) { 1000 } else { 1 }
+    }
+
     /// Finds a value of this type that has not expired. Its shard must be held.
     pub(super) fn find_live<K: Kind>(
         &mut self,
@@ -231,6 +238,9 @@ impl Turn<'_> {
         let (number, now) = (self.store.shard_of(key), self.now);
         self.lock_one(number);
         let mut found = Vec::new();
+        if self.store.moves(key) {
+            return found;
+        }
         if let Some(id) = self.find_live::<Stream>(number, db, key) {
             self.shard_db(number, db).timelines(id, |group, timeline| {
                 if let Some(target) = timeline

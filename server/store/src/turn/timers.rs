@@ -92,9 +92,17 @@ impl Turn<'_> {
         dbs.map(|db| db.timers_before(end)).sum()
     }
 
-    /// Adds a due timer to the timers that the caller must fire.
+    /// Adds a due timer to the timers that the caller must fire. If its slot moves, the timer waits
+    /// until [`Turn::resume_timers`].
     pub(super) fn timer_is_due(&mut self, number: usize, db: usize, id: Id) {
-        let record = self.shard_db(number, db).get(id);
+        let store = self.store;
+        let part = self.shard_db(number, db);
+        if store.moves(part.get(id).key.as_bytes()) {
+            store.note_waiting_timer();
+            part.hold_timer(id);
+            return;
+        }
+        let record = part.get(id);
         if let Value::Timer(timer) = &record.value {
             let due = DueTimer {
                 db,
@@ -104,6 +112,25 @@ impl Turn<'_> {
             };
             self.due_timers.push(due);
         }
+    }
+
+    /// Lets the waiting timers of a shard fire, in the order of their deadlines, if their slots no
+    /// longer move. Locks the shard. O(due timers).
+    pub fn resume_timers(&mut self, number: usize) {
+        self.lock_one(number);
+        self.touch(Touched::One(0));
+        let (store, now) = (self.store, self.now);
+        let part = self.shard_db(number, 0);
+        for id in part.held_timers(now) {
+            if !store.moves(part.get(id).key.as_bytes()) {
+                part.refile_timer(id);
+            }
+        }
+    }
+
+    /// Returns whether a due timer must wait, because its slot moves. The shard must be held.
+    pub fn waits_for_slot(&self, due: &DueTimer) -> bool {
+        self.store.moves(&due.key)
     }
 
     /// Returns a timer to run it now, independent of its deadline. Returns `None` if the key does
@@ -130,15 +157,19 @@ impl Turn<'_> {
         })
     }
 
-    /// Returns whether a key is a timer or a queue of jobs. While MIGRATE moves such a key, its
-    /// shard must stay locked, because the key would otherwise act on both servers. Locks the key's
+    /// Returns whether a key is a timer, a queue of jobs, or in cluster mode a stream of NOTIFY.
+    /// While MIGRATE moves such a key, its shard must stay locked, because the key would otherwise
+    /// act on both servers, or get entries that the target must tell from its own. Locks the key's
     /// shard.
     pub fn acts_by_itself(&mut self, db: usize, key: &[u8]) -> bool {
         let number = self.store.shard_of(key);
         self.lock_one(number);
+        let store = self.store;
         let part = self.shard_db(number, db);
-        part.find(key)
-            .is_some_and(|id| part.get(id).value.facts().has(Facts::ACTS))
+        part.find(key).is_some_and(|id| {
+            part.get(id).value.facts().has(Facts::ACTS)
+                || store.is_cluster() && store.is_rule_stream(key)
+        })
     }
 
     /// Returns whether a key exists and is not due. Locks the key's shard. O(1).

@@ -7,8 +7,9 @@
 //! - A job is in the set of its state. A waiting or ready job with an expiry time is also in
 //!   `Jobs::expiring`. `Jobs::file` and `Jobs::unfile` keep both up to date.
 //! - *The record and the current time determine a job's state.* A waiting job becomes ready at its
-//!   due time. When a lease ends, the job waits until [`Job::due_after`]. These two changes are not
-//!   logged: a replica and a replay hold the same records, and compute the same states. The primary
+//!   due time. When a lease ends, the job waits until [`Job::due_after`]. These two changes need
+//!   not be logged: a replica and a replay hold the same records, and compute the same states. They
+//!   are logged if a rule of NOTIFY gets their event, which must not be repeated. The primary also
 //!   logs each job that is removed by time, or whose last lease ends so that it becomes dead.
 //! - Each lease has a new token, so the token of a lease that has ended matches no job.
 //! - IDs and tokens come from one sequence, which is at least the time in Unix µs, so a queue that
@@ -80,8 +81,9 @@ pub struct Totals {
 pub enum Step {
     /// Nothing was due.
     Idle,
-    /// A job became ready, or its lease ended and it waits again, at this time (Unix ms).
-    Moved(u64),
+    /// The job at this index became ready, or its lease ended and it waits again, at this time
+    /// (Unix ms).
+    Moved(u32, u64),
     /// The job with this ID was removed.
     Removed(Box<[u8]>),
     /// The lease of the last attempt ended: the job at this index became [`State::Dead`].
@@ -462,9 +464,22 @@ impl Jobs {
         if let Some(index) = due(&self.sets[Set::Delayed as usize]) {
             let due_ms = self.get(index).at;
             self.change(index, |job| job.state = State::Ready);
-            return Step::Moved(due_ms);
+            return Step::Moved(index, due_ms);
         }
         Step::Idle
+    }
+
+    /// Repeats the step at `ms` that has moved a job, for a replay. Does nothing if the job is not
+    /// due. O(log jobs).
+    pub fn move_due(&mut self, index: u32, ms: u64) {
+        let job = self.get(index);
+        match job.state {
+            State::Leased if job.at <= ms && !job.is_last_attempt() => {
+                self.lapse(index);
+            }
+            State::Waiting => self.note_due(index, Now::from_ms(ms)),
+            _ => {}
+        }
     }
 
     /// Ends a lease that was not renewed.
@@ -482,7 +497,7 @@ impl Jobs {
         self.change(index, |job| {
             (job.state, job.at, job.token) = (State::Waiting, due, 0);
         });
-        Step::Moved(ended)
+        Step::Moved(index, ended)
     }
 
     /// Returns whether jobs must move to a dead-letter queue.

@@ -233,7 +233,7 @@ impl Value {
     }
 
     /// Returns DUMP's payload: the type, the value, the RDB version and a checksum. O(bytes).
-    pub(crate) fn dump(&self) -> Vec<u8> {
+    pub fn dump(&self) -> Vec<u8> {
         let (content, mut payload) = (self.content(), Vec::new());
         if let Some(settings) = content.settings() {
             payload.push(WITH_SETTINGS);

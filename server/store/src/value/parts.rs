@@ -56,13 +56,19 @@ pub struct Words {
     pub(crate) expire: &'static str,
     /// Event of elements that lose their deadline.
     pub(crate) persist: &'static str,
+    /// Command that removes deadlines, in effects.
+    pub(crate) persist_command: &'static [u8],
     /// Event of elements that expire.
     pub(crate) expired: &'static str,
+    /// Conditions that no named element exists, and that all exist.
+    pub(crate) conditions: [&'static str; 2],
     /// Errors of the arguments.
     pub(crate) missing: &'static str,
     pub(crate) not_greater: &'static str,
     pub(crate) not_positive: &'static str,
     pub(crate) wrong_count: &'static str,
+    pub(crate) invalid_number: &'static str,
+    pub(crate) one_condition: &'static str,
 }
 
 /// The words for a set's members.
@@ -75,11 +81,15 @@ pub(crate) const MEMBERS: Words = Words {
     expire_commands: [["sexpire", "spexpire"], ["sexpireat", "spexpireat"]],
     expire: "sexpire",
     persist: "spersist",
+    persist_command: b"SPERSIST",
     expired: "sexpired",
+    conditions: ["MNX", "MXX"],
     missing: "ERR Mandatory argument MEMBERS is missing or not at the right position",
     not_greater: "ERR Parameter `numMembers` should be greater than 0",
     not_positive: "ERR Number of members must be a positive integer",
     wrong_count: "ERR The `nummembers` parameter must match the number of arguments",
+    invalid_number: "ERR invalid number of members",
+    one_condition: "ERR Only one of MXX or MNX arguments can be specified",
 };
 
 /// The words for a sorted set's members.
@@ -91,6 +101,7 @@ pub(crate) const SCORED: Words = Words {
     expire_commands: [["zexpire", "zpexpire"], ["zexpireat", "zpexpireat"]],
     expire: "zexpire",
     persist: "zpersist",
+    persist_command: b"ZPERSIST",
     expired: "zexpired",
     ..MEMBERS
 };
@@ -119,9 +130,13 @@ pub(crate) const FIELDS: Words = Words {
     expire_commands: [["hexpire", "hpexpire"], ["hexpireat", "hpexpireat"]],
     expire: "hexpire",
     persist: "hpersist",
+    persist_command: b"HPERSIST",
     expired: "hexpired",
+    conditions: ["FNX", "FXX"],
     missing: "ERR Mandatory argument FIELDS is missing or not at the right position",
     not_greater: "ERR Parameter `numFields` should be greater than 0",
     not_positive: "ERR Number of fields must be a positive integer",
     wrong_count: "ERR The `numfields` parameter must match the number of arguments",
+    invalid_number: "ERR invalid number of fields",
+    one_condition: "ERR Only one of FXX or FNX arguments can be specified",
 };

@@ -17,6 +17,7 @@
 mod content;
 mod group;
 mod idempotence;
+mod join;
 mod references;
 mod retention;
 mod settings;

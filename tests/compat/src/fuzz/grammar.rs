@@ -52,6 +52,7 @@ NOTIFY SET r$n STREAM $stream EVENTS $events MAXAGE $ms
 NOTIFY SET r$n STREAM $stream EVENTS $lshz VALUE dump MAXBYTES 2000 MAXAGE $ms
 NOTIFY SET r$n STREAM events:$n MATCH $pattern VALUE string MAXBYTES 20
 NOTIFY DEL r$n
+NOTIFY STREAMS r$n
 TIMER SET timer:$n IN $ms DO $command
 TIMER SET timer:$n EVERY 20 LIMIT 5 DO $command
 TIMER SET timer:$n EVERY $ms JITTER $ms CATCHUP all LIMIT 9 DO $script

@@ -330,6 +330,15 @@ unsafe extern "C" fn realpath(path: *const c_char, into: *mut c_char) -> *mut c_
     }
 }
 
+#[unsafe(no_mangle)]
+unsafe extern "C" fn flock(fd: c_int, operation: c_int) -> c_int {
+    match is_ours(fd) {
+        // One server at a time uses a node's folder.
+        true => 0,
+        false => real::call(libc::SYS_flock, [fd as usize, operation as usize]) as c_int,
+    }
+}
+
 unsafe fn control(fd: c_int, command: c_int, argument: usize) -> c_int {
     if !is_ours(fd) {
         let args = [fd as usize, command as usize, argument];

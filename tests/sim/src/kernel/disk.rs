@@ -176,6 +176,12 @@ impl Disks {
         Ok(file)
     }
 
+    /// Returns the contents of a file.
+    pub fn contents(&mut self, path: &str) -> Option<Vec<u8>> {
+        let inode = self.disk(path).names.files.get(path).copied()?;
+        Some(self.inodes[inode].now.clone())
+    }
+
     pub fn length(&self, file: &OpenFile) -> usize {
         file.inode.map_or(0, |inode| self.inodes[inode].now.len())
     }

@@ -12,6 +12,7 @@ pub mod network;
 pub mod nodes;
 pub mod poll;
 pub mod streams;
+pub mod tap;
 pub mod threads;
 pub mod timers;
 pub mod trace;

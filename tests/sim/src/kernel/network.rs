@@ -9,6 +9,7 @@ use super::descriptors::{Object, ObjectId};
 use super::events::Event;
 use super::poll::{IN, OUT};
 use super::streams::{Connection, End, EndId};
+use super::tap::Tap;
 use super::{DRIVER, Kernel, Nanos, NodeId, SECOND};
 
 /// Number of a listener.
@@ -64,6 +65,7 @@ pub struct Network {
     pub driver: Option<super::threads::Tid>,
     /// Ends of the driver that have changed since it last looked.
     pub changed: BTreeSet<EndId>,
+    pub tap: Tap,
 }
 
 impl Kernel {
@@ -113,6 +115,31 @@ impl Kernel {
         for end in pending {
             self.close_end(end);
         }
+    }
+
+    /// Returns whether bytes of a closed connection may still reach an address, so that commands of
+    /// the node may still run at the address.
+    pub fn has_remains(&self, from: NodeId, to: Address) -> bool {
+        self.network.connections.iter().any(|connection| {
+            let [client, server] = &connection.ends;
+            client.address.node == from
+                && server.address == to
+                && client.closed
+                && server.connected
+                && !server.closed
+        })
+    }
+
+    /// Returns the connections between nodes that are open on both sides.
+    pub fn open_between_nodes(&self) -> Vec<ConnectionId> {
+        let is_open = |connection: &Connection| {
+            let [client, server] = &connection.ends;
+            client.address.node != DRIVER && client.connected && !client.closed && !server.closed
+        };
+        let all = self.network.connections.iter().enumerate();
+        all.filter(|(_, connection)| is_open(connection))
+            .map(|(id, _)| id)
+            .collect()
     }
 
     /// Begins to connect a node to an address. Returns the node's end.

@@ -146,6 +146,7 @@ impl Kernel {
             return Err(libc::EAGAIN);
         }
         self.trace.bytes(&bytes[..len]);
+        self.copy_to_tap(id, &bytes[..len]);
         let lies = self.weather.lie == Some(Lie::Stream) && self.draws.chance(500);
         let segment = Segment::Bytes(bytes[usize::from(lies)..len].to_vec());
         self.dispatch(id.peer(), segment);

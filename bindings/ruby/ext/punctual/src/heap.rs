@@ -36,7 +36,6 @@ pub(crate) struct Heap {
     keys: Keys,
     /// The entries, indexed by slot.
     slots: Vec<Entry>,
-    free: Vec<u32>,
     /// The places of the entries of a tracked heap, indexed by slot.
     places: Option<Vec<u32>>,
     d: usize,
@@ -48,17 +47,12 @@ pub(crate) struct Heap {
 
 /// Maximum number of entries.
 pub(crate) const MAX_LEN: usize = u32::MAX as usize - 1;
-/// A heap with memory for up to this many entries releases none. A larger heap releases memory if
-/// less than a quarter is in use: a pop keeps twice what the entries need (in a tracked heap,
-/// values stay until it is empty), and `clear` keeps the memory of this many entries.
-const KEEP: usize = 2048;
 
 impl Heap {
     pub(crate) fn new(d: usize, capacity: usize, tracked: bool) -> Self {
         Heap {
             keys: Keys::with_capacity(capacity),
             slots: Vec::with_capacity(capacity),
-            free: Vec::new(),
             places: tracked.then(Vec::new),
             d,
             kind: Kind::Integers,
@@ -103,7 +97,7 @@ impl Heap {
         let places = self.places.as_ref().map_or(0, Vec::capacity);
         self.keys.capacity() * size_of::<Key>()
             + self.slots.capacity() * size_of::<Entry>()
-            + (self.free.capacity() + places) * size_of::<u32>()
+            + places * size_of::<u32>()
     }
 
     /// Returns the place of a slot's entry in a tracked heap.
@@ -157,7 +151,7 @@ impl Heap {
     }
 
     /// Adds an entry with a numeric score. Returns its slot. O(log n).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(&mut self, rank: i64, score: Value, value: Value) -> u32 {
         let key = self.append(rank, score, value);
         self.rise(self.keys.len() - 1, key);
@@ -171,24 +165,22 @@ impl Heap {
         key.slot()
     }
 
-    #[inline]
+    #[inline(always)]
     fn append(&mut self, rank: i64, score: Value, value: Value) -> Key {
         let entry = Entry {
             score: score.into(),
             value: value.into(),
         };
-        let slot = if let Some(slot) = self.free.pop() {
-            self.slots[slot as usize] = entry;
-            slot
+        let order = self.next_order();
+        let key = self.keys.push(rank, order);
+        if let Some(slot) = self.slots.get_mut(key.slot() as usize) {
+            *slot = entry;
         } else {
             self.slots.push(entry);
             if let Some(places) = &mut self.places {
                 places.push(u32::MAX);
             }
-            (self.slots.len() - 1) as u32
-        };
-        let key = Key::new(rank, self.next_order(), slot);
-        self.keys.push(key);
+        }
         key
     }
 
@@ -229,12 +221,11 @@ impl Heap {
             value: nil,
         };
         let entry = std::mem::replace(&mut self.slots[slot as usize], free);
-        self.free.push(slot);
         if let Some(places) = &mut self.places {
             places[slot as usize] = u32::MAX;
         }
-        let last = self.keys.pop();
-        (entry, last.filter(|_| place < self.keys.len()))
+        let last = self.keys.pop(slot);
+        (entry, (place < self.keys.len()).then_some(last))
     }
 
     /// Changes the score of the entry at `place`, in a heap of numeric scores. O(log n).
@@ -258,17 +249,9 @@ impl Heap {
     }
 
     pub(crate) fn clear(&mut self) {
-        // A queue that was more than a quarter full is often filled again, so it keeps its memory.
-        let keep = if self.len() < self.keys.capacity() / 4 {
-            KEEP
-        } else {
-            usize::MAX
-        };
-        self.keys.clear(keep);
+        let keep = self.keys.clear();
         self.slots.clear();
         self.slots.shrink_to(keep);
-        self.free.clear();
-        self.free.shrink_to(keep);
         if let Some(places) = &mut self.places {
             *places = Vec::new();
         }
@@ -301,31 +284,24 @@ impl Heap {
     /// Releases memory when more than three quarters of it are unused.
     #[inline]
     fn shrink(&mut self) {
-        let capacity = self.keys.capacity();
-        if capacity > KEEP && self.keys.len() < capacity / 4 {
+        if self.keys.wastes_memory() {
             self.give_back();
         }
     }
 
     #[cold]
     fn give_back(&mut self) {
-        self.keys.shrink_to(self.keys.len() * 2);
         if let Some(places) = &mut self.places {
             // The caller of a tracked heap knows the slots, so slots in use cannot move.
-            if self.keys.is_empty() {
-                *places = Vec::new();
-                self.slots = Vec::new();
-                self.free = Vec::new();
+            if !self.keys.is_empty() {
+                return;
             }
-            return;
+            *places = Vec::new();
         }
         let mut slots = Vec::with_capacity(self.keys.len() * 2);
-        for key in self.keys.as_mut_slice() {
-            slots.push(self.slots[key.slot() as usize]);
-            *key = key.with_slot((slots.len() - 1) as u32);
-        }
+        let old = &self.slots;
+        self.keys.compact(|slot| slots.push(old[slot as usize]));
         self.slots = slots;
-        self.free = Vec::new();
     }
 
     /// Moves the key at `from` to `to`.
@@ -339,7 +315,7 @@ impl Heap {
     }
 
     /// Puts a key at `hole` or above it.
-    #[inline]
+    #[inline(always)]
     fn rise(&mut self, hole: usize, key: Key) {
         let keys = self.keys.as_mut_slice();
         match (&mut self.places, self.d) {
@@ -352,7 +328,7 @@ impl Heap {
     }
 
     /// Puts a key at `hole`, above it or below it.
-    #[inline]
+    #[inline(always)]
     fn settle(&mut self, hole: usize, key: Key) {
         let keys = self.keys.as_mut_slice();
         match (&mut self.places, self.d) {

@@ -44,12 +44,23 @@ impl Key {
 const LINE: usize = 64;
 const KEYS_PER_LINE: usize = LINE / size_of::<Key>();
 
+/// A heap with memory for up to this many entries releases none. A larger heap releases memory if
+/// less than a quarter is in use: a pop keeps twice what the entries need (a tracked heap keeps all
+/// until it is empty), and `clear` keeps the memory of this many entries.
+const KEEP: usize = 2048;
+
 /// An array of keys, whose second key is at the start of a cache line.
+///
+/// The keys have the slots from 0 on. The rest of the array holds the free slots: a removed key
+/// leaves a key with its slot there, and the next key takes that slot.
 #[derive(Default)]
 pub(crate) struct Keys {
-    /// `skipped` unused keys, then the keys.
+    /// `skipped` unused keys, `len` keys in use, and keys with free slots.
     memory: Vec<Key>,
     skipped: usize,
+    len: usize,
+    /// Below this number of keys in use, memory should be released.
+    few: usize,
 }
 
 impl Keys {
@@ -63,22 +74,22 @@ impl Keys {
 
     #[inline]
     pub(crate) fn as_slice(&self) -> &[Key] {
-        &self.memory[self.skipped..]
+        &self.memory[self.skipped..][..self.len]
     }
 
     #[inline]
     pub(crate) fn as_mut_slice(&mut self) -> &mut [Key] {
-        &mut self.memory[self.skipped..]
+        &mut self.memory[self.skipped..][..self.len]
     }
 
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.memory.len() - self.skipped
+        self.len
     }
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.memory.len() == self.skipped
+        self.len == 0
     }
 
     #[inline]
@@ -86,33 +97,68 @@ impl Keys {
         self.memory.capacity()
     }
 
+    /// Returns true if more than three quarters of a large memory are unused.
     #[inline]
-    pub(crate) fn push(&mut self, key: Key) {
-        if self.memory.len() == self.memory.capacity() {
-            self.move_to(self.len() * 2 + 8);
-        }
-        self.memory.push(key);
+    pub(crate) fn wastes_memory(&self) -> bool {
+        self.len < self.few
     }
 
+    /// Appends a key with a free slot, and returns it. Without a free slot, its slot is the number
+    /// of keys.
     #[inline]
-    pub(crate) fn pop(&mut self) -> Option<Key> {
-        if self.is_empty() {
-            None
+    pub(crate) fn push(&mut self, rank: i64, order: u32) -> Key {
+        let key = if let Some(place) = self.memory.get_mut(self.skipped + self.len) {
+            *place = Key::new(rank, order, place.slot());
+            *place
         } else {
-            self.memory.pop()
-        }
+            let key = Key::new(rank, order, self.len as u32);
+            if self.memory.len() == self.memory.capacity() {
+                self.move_to(self.len * 2 + 8);
+            }
+            self.memory.push(key);
+            key
+        };
+        self.len += 1;
+        key
     }
 
-    /// Removes all keys, and keeps the memory of at most `keep` keys.
-    pub(crate) fn clear(&mut self, keep: usize) {
+    /// Removes the last key and returns it. The slot `free` becomes free.
+    ///
+    /// # Panics
+    /// If there are no keys.
+    #[inline]
+    pub(crate) fn pop(&mut self, free: u32) -> Key {
+        self.len -= 1;
+        let place = &mut self.memory[self.skipped + self.len];
+        std::mem::replace(place, Key(u128::from(free)))
+    }
+
+    /// Removes all keys and slots. Keeps the memory if at least a quarter was in use, and otherwise
+    /// the memory of `KEEP` keys. Returns the number of entries for which memory is kept.
+    pub(crate) fn clear(&mut self) -> usize {
+        // A queue that was more than a quarter full is often filled again.
+        let keep = if self.len < self.memory.capacity() / 4 {
+            KEEP
+        } else {
+            usize::MAX
+        };
+        self.len = 0;
         self.memory.truncate(self.skipped);
         if self.memory.capacity() > keep.saturating_add(KEYS_PER_LINE) {
             self.move_to(keep);
         }
+        keep
     }
 
-    pub(crate) fn shrink_to(&mut self, capacity: usize) {
-        self.move_to(capacity.max(self.len()));
+    /// Gives the keys the slots from 0 on, in the order of their places, and releases memory. Calls
+    /// `moved` with the slot of each key before.
+    pub(crate) fn compact(&mut self, mut moved: impl FnMut(u32)) {
+        self.memory.truncate(self.skipped + self.len);
+        for (key, slot) in self.memory[self.skipped..].iter_mut().zip(0..) {
+            moved(key.slot());
+            *key = key.with_slot(slot);
+        }
+        self.move_to(self.len * 2);
     }
 
     /// Moves the keys into other memory, which has room for `capacity` keys.
@@ -122,15 +168,19 @@ impl Keys {
         let offset = memory.as_ptr() as usize % LINE / size_of::<Key>();
         let skipped = (KEYS_PER_LINE - 1 + KEYS_PER_LINE - offset) % KEYS_PER_LINE;
         memory.resize(skipped, Key(0));
-        memory.extend_from_slice(self.as_slice());
-        *self = Keys { memory, skipped };
+        memory.extend_from_slice(&self.memory[self.skipped..]);
+        let capacity = memory.capacity();
+        self.few = if capacity > KEEP { capacity / 4 } else { 0 };
+        (self.memory, self.skipped) = (memory, skipped);
     }
 }
 
 impl Clone for Keys {
     fn clone(&self) -> Self {
-        let mut copy = Keys::with_capacity(self.len());
-        copy.memory.extend_from_slice(self.as_slice());
+        let known = &self.memory[self.skipped..];
+        let mut copy = Keys::with_capacity(known.len());
+        copy.memory.extend_from_slice(known);
+        copy.len = self.len;
         copy
     }
 }

@@ -159,7 +159,7 @@ impl PriorityQueue {
     }
 
     /// Adds an entry and returns its slot. A number needs no call of Ruby.
-    #[inline]
+    #[inline(always)]
     fn add(ruby: &Ruby, rb_self: Own<Self>, score: Value, value: Value) -> Result<u32, Error> {
         rb_self.check_changeable(ruby, rb_self)?;
         let slot = rb_self.heap.change(|heap| {
@@ -249,24 +249,31 @@ impl PriorityQueue {
         Ok(rb_self)
     }
 
-    #[inline]
+    /// Removes the entry at `place`, if there is one.
+    #[inline(always)]
     fn take(ruby: &Ruby, rb_self: Own<Self>, place: usize) -> Result<Option<Entry>, Error> {
         rb_self.check_changeable(ruby, rb_self)?;
         if place >= rb_self.heap.look(Heap::len) {
             return Ok(None);
         }
-        let nil = ruby.qnil().as_value();
-        if rb_self.heap.look(Heap::is_numeric) {
-            return Ok(Some(rb_self.heap.change(|heap| heap.remove(place, nil))));
+        if !rb_self.heap.look(Heap::is_numeric) {
+            return Self::take_object(ruby, rb_self, place).map(Some);
         }
-        let to = rb_self.find(ruby, |finder| finder.place_out(place))?;
-        let entry = rb_self.heap.change(|heap| heap.remove_at(place, to, nil));
-        Ok(Some(entry))
+        let nil = ruby.qnil().as_value();
+        Ok(Some(rb_self.heap.change(|heap| heap.remove(place, nil))))
     }
 
-    fn pop(ruby: &Ruby, rb_self: Own<Self>) -> Result<Option<Value>, Error> {
+    /// Removes the entry at `place`, in a heap of any scores.
+    #[cold]
+    fn take_object(ruby: &Ruby, rb_self: Own<Self>, place: usize) -> Result<Entry, Error> {
+        let to = rb_self.find(ruby, |finder| finder.place_out(place))?;
+        let nil = ruby.qnil().as_value();
+        Ok(rb_self.heap.change(|heap| heap.remove_at(place, to, nil)))
+    }
+
+    fn pop(ruby: &Ruby, rb_self: Own<Self>) -> Result<Value, Error> {
         let entry = Self::take(ruby, rb_self, 0)?;
-        Ok(entry.map(|entry| ruby.get_inner(entry.value)))
+        Ok(entry.map_or(ruby.qnil().as_value(), |entry| ruby.get_inner(entry.value)))
     }
 
     fn pop_with_score(ruby: &Ruby, rb_self: Own<Self>) -> Result<Option<(Value, Value)>, Error> {
@@ -292,7 +299,7 @@ impl PriorityQueue {
             score::compare(ruby, score, limit)?
         };
         if wanted(order) {
-            Self::pop(ruby, rb_self)
+            Self::pop(ruby, rb_self).map(Some)
         } else {
             Ok(None)
         }

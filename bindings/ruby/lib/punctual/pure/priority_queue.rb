@@ -2,12 +2,12 @@
 
 module Punctual
   # The methods of {PriorityQueue} that the native extension implements in Rust: a d-ary heap in
-  # parallel arrays.
+  # parallel arrays. On JRuby, `java_numbers` replaces some of them.
   #
   # An operation makes all its comparisons before it changes the heap, so a comparison that raises
   # changes nothing. Entries may have *slots*, numbers by which `Map` finds them; `@places` has the
   # place of each slot's entry.
-  class PriorityQueue
+  module RubyHeap
     # @return [Integer] number of children per node
     attr_reader :d
 
@@ -40,13 +40,13 @@ module Punctual
     def pop_lt(limit)
       check_changeable
       limit = check_score(limit)
-      pop if !empty? && comparing { compare(@scores[0], limit) }.negative?
+      pop if !empty? && comparing { compare(peek_score, limit) }.negative?
     end
 
     def pop_lte(limit)
       check_changeable
       limit = check_score(limit)
-      pop if !empty? && !comparing { compare(@scores[0], limit) }.positive?
+      pop if !empty? && !comparing { compare(peek_score, limit) }.positive?
     end
 
     def peek
@@ -323,5 +323,9 @@ module Punctual
         @comparing = false
       end
     end
+  end
+
+  class PriorityQueue
+    include RubyHeap
   end
 end

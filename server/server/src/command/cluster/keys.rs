@@ -7,6 +7,7 @@ use punctual_resp::{Args, OwnedArgs, Reply};
 use punctual_store::{Error, Turn};
 
 use super::arguments::{node, range, slot_of_number};
+use crate::cluster::usage::Used;
 use crate::command::replies::wrong_form;
 use crate::node::call::Call;
 use crate::table::Run;
@@ -43,15 +44,25 @@ pub(super) fn get(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), 
 /// The slots that SLOT-STATS shows.
 enum Filter {
     Range(u16, u16),
-    /// The slots with the most keys, or with the fewest ones.
-    ByKeys {
+    /// The slots with the greatest or the smallest values.
+    By {
+        metric: usize,
         most: usize,
         ascending: bool,
     },
 }
 
+/// Names of the figures of a slot. Those after the first one need `cluster-slot-stats-enabled`.
+const METRICS: [&str; 4] = [
+    "key-count",
+    "cpu-usec",
+    "network-bytes-in",
+    "network-bytes-out",
+];
+
 impl Filter {
-    fn parse(args: Args) -> Result<Self, Error> {
+    /// Parses the arguments, of which `metrics` are the known figures.
+    fn parse(args: Args, metrics: &[&str]) -> Result<Self, Error> {
         if args.len() == 5 && args.at(2).eq_ignore_ascii_case(b"slotsrange") {
             let (first, last) = range(args.at(3), args.at(4), "Start")?;
             return Ok(Self::Range(first, last));
@@ -59,9 +70,9 @@ impl Filter {
         if !args.at(2).eq_ignore_ascii_case(b"orderby") {
             return Err(wrong_form("CLUSTER", args));
         }
-        if !args.at(3).eq_ignore_ascii_case(b"key-count") {
-            return Err(Error::fixed("ERR Unrecognized sort metric for ORDERBY."));
-        }
+        let is_named = |name: &&str| args.at(3).eq_ignore_ascii_case(name.as_bytes());
+        let metric = metrics.iter().position(is_named);
+        let metric = metric.ok_or(Error::fixed("ERR Unrecognized sort metric for ORDERBY."))?;
         let (mut limit, mut ascending) = (None, None);
         let mut at = 4;
         while at < args.len() {
@@ -86,7 +97,8 @@ impl Filter {
             }
             at += 1;
         }
-        Ok(Self::ByKeys {
+        Ok(Self::By {
+            metric,
             most: limit.unwrap_or(SLOTS.into()),
             ascending: ascending.unwrap_or(false),
         })
@@ -95,31 +107,46 @@ impl Filter {
 
 pub(super) fn stats(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let cluster = node(call.shared)?;
-    let filter = Filter::parse(args)?;
-    let served = cluster.read(|machine| machine.nodes().own_primary().slots.clone());
-    let shown = |slot: &u16| match filter {
-        Filter::Range(first, last) => (first..=last).contains(slot),
-        Filter::ByKeys { .. } => true,
+    let usage = cluster.usage.active();
+    let metrics = match usage {
+        Some(_) => &METRICS[..],
+        None => &METRICS[..1],
     };
-    let mut counts: Vec<(u16, usize)> = served
-        .iter()
-        .filter(shown)
-        .map(|slot| (slot, call.turn.count_keys_in_slot(slot)))
-        .collect();
-    if let Filter::ByKeys { most, ascending } = filter {
-        counts.sort_by(|(_, a), (_, b)| match ascending {
-            true => a.cmp(b),
-            false => b.cmp(a),
+    let filter = Filter::parse(args, metrics)?;
+    let served = cluster.read(|machine| machine.nodes().own_primary().slots.clone());
+    let is_shown = |slot: &u16| match filter {
+        Filter::Range(first, last) => (first..=last).contains(slot),
+        Filter::By { .. } => true,
+    };
+    let mut figures = |slot: u16| {
+        let keys = call.turn.count_keys_in_slot(slot) as u64;
+        let used = usage.map_or_else(Used::default, |usage| usage.of(slot));
+        [keys, used.nanos / 1000, used.bytes_in, used.bytes_out]
+    };
+    let shown = served.iter().filter(is_shown);
+    let mut shown: Vec<(u16, [u64; METRICS.len()])> =
+        shown.map(|slot| (slot, figures(slot))).collect();
+    if let Filter::By {
+        metric,
+        most,
+        ascending,
+    } = filter
+    {
+        shown.sort_by(|(_, a), (_, b)| match ascending {
+            true => a[metric].cmp(&b[metric]),
+            false => b[metric].cmp(&a[metric]),
         });
-        counts.truncate(most);
+        shown.truncate(most);
     }
-    reply.array(counts.len());
-    for (slot, keys) in counts {
+    reply.array(shown.len());
+    for (slot, figures) in shown {
         reply.array(2);
         reply.int(slot.into());
-        reply.map(1);
-        reply.bulk(b"key-count");
-        reply.int(keys as i64);
+        reply.map(metrics.len());
+        for (name, figure) in metrics.iter().zip(figures) {
+            reply.bulk(name.as_bytes());
+            reply.int(figure as i64);
+        }
     }
     Ok(())
 }

@@ -82,8 +82,8 @@ pub(super) fn forget(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(
 
 pub(super) fn replicate(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let cluster = node(call.shared)?;
+    // The shards stay locked, so that no key is added meanwhile.
     let has_keys = has_keys(call.turn);
-    call.turn.release();
     call.shared.in_cluster(cluster, |machine, now_ms| {
         let table = machine.nodes();
         let (own, primary) = (table.own(), named(table, args.at(2))?);

@@ -129,7 +129,7 @@ pub(super) fn flush(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), E
             "ERR DB must be empty to perform CLUSTER FLUSHSLOTS.",
         ));
     }
-    call.turn.release();
+    // The shards stay locked, so that no key is added meanwhile.
     call.shared
         .in_cluster(cluster, |machine, now_ms| machine.flush_slots(now_ms));
     reply.ok();

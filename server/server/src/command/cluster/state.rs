@@ -31,7 +31,13 @@ pub(super) fn my_shard_id(call: &mut Call, _: Args, reply: &mut Reply) -> Result
 }
 
 pub(super) fn info(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    let text = node(call.shared)?.read(info_text);
+    let cluster = node(call.shared)?;
+    let mut text = cluster.read(info_text);
+    let closed = cluster.queues.closed();
+    let _ = write!(
+        text,
+        "total_cluster_links_buffer_limit_exceeded:{closed}\r\n"
+    );
     reply.verbatim("txt", text.as_bytes());
     Ok(())
 }
@@ -66,7 +72,6 @@ fn info_text(machine: &Machine) -> String {
     }
     packets(&mut text, "sent", machine.packets_sent());
     packets(&mut text, "received", machine.packets_received());
-    text.push_str("total_cluster_links_buffer_limit_exceeded:0\r\n");
     text
 }
 

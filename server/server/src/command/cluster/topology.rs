@@ -188,7 +188,8 @@ fn shards_of(table: &Nodes) -> Vec<Vec<&Node>> {
 }
 
 pub(super) fn links(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    let links = node(call.shared)?.read(|machine| machine.links());
+    let cluster = node(call.shared)?;
+    let links = cluster.read(|machine| machine.links());
     reply.array(links.len());
     for link in links {
         reply.map(6);
@@ -199,11 +200,11 @@ pub(super) fn links(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), E
         reply.bulk(b"create-time");
         reply.int(link.created_ms as i64);
         reply.bulk(b"events");
-        reply.bulk(b"r");
-        // Packets go to the connection's loop as soon as they are made.
+        let unsent = cluster.queues.unsent(link.id);
+        reply.bulk(if unsent > 0 { b"rw" } else { b"r" });
         for name in ["send-buffer-allocated", "send-buffer-used"] {
             reply.bulk(name.as_bytes());
-            reply.int(0);
+            reply.int(unsent as i64);
         }
     }
     Ok(())

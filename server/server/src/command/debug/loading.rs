@@ -9,7 +9,7 @@ use crate::dispatch::from_file::FromFile;
 use crate::durability::files::AofFiles;
 use crate::log;
 use crate::node::call::Call;
-use crate::persist::aof;
+use crate::persist::{aof, backup};
 use crate::persist::{load, save};
 
 /// Saves a snapshot, empties every database and loads the snapshot. Options skip the save or the
@@ -67,6 +67,9 @@ pub(super) fn load_aof(call: &mut Call, _: Args, reply: &mut Reply) -> Result<()
         .map_err(|error| failed(&error))?;
     if !files.exist() {
         return Err(failed(&"There is no append-only file"));
+    }
+    if shared.durability.backup.owns_writer() {
+        backup::fail(shared, "another keyspace has replaced the old one");
     }
     turn.clear();
     shared.scripting.functions.clear();

@@ -53,6 +53,8 @@ pub(super) fn persistence(page: &mut Page<'_, '_>) {
     page.gauge("rdb_last_load_keys_loaded", loaded)
         .named("rdb_last_load_loaded_keys");
     append_only_file(page);
+    let backup = state.backup.state().is_running();
+    page.gauge("backup_in_progress", backup);
     if state.is_loading() {
         let (loaded, total) = (
             loading.loaded_bytes.load(Relaxed),

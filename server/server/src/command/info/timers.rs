@@ -24,6 +24,8 @@ pub(super) fn timers(page: &mut Page<'_, '_>) {
     let now_ms = page.turn.now.read_ms();
     let (mut pending, mut entries) = (0, 0);
     let (mut keys, mut armed, mut due) = (0, 0, [0; 3]);
+    let (now, mut held) = (page.turn.now, 0);
+    let may_wait = page.shared.store.may_have_waiting_timers();
     for db in 0..page.shared.store.databases() {
         for (_, part) in page.turn.held_dbs(db) {
             pending += part.with_deadline() + part.parts_with_deadline();
@@ -31,6 +33,9 @@ pub(super) fn timers(page: &mut Page<'_, '_>) {
             if part.timer_count() > 0 {
                 keys += part.timer_count();
                 armed += part.timers_before(u64::MAX);
+                if may_wait {
+                    held += part.held_timers(now).len();
+                }
                 for (due, span) in due.iter_mut().zip(SPANS_MS) {
                     *due += part.timers_before(now_ms + span);
                 }
@@ -57,6 +62,13 @@ pub(super) fn timers(page: &mut Page<'_, '_>) {
         .own("timers", "", "Keys of the type timer.");
     page.line("timers_paused", keys - armed)
         .own("timers_paused", "", "Timers that are paused.");
+    if page.shared.cluster.is_some() {
+        page.line("timers_waiting_for_slots", held).own(
+            "timers_waiting_for_slots",
+            "",
+            "Due timers that wait because their slot moves.",
+        );
+    }
     for (span, due) in SPANS.iter().zip(due) {
         page.each("timers_due_", *span, due.into()).own(
             "timers_due",

@@ -39,7 +39,7 @@ impl<'a> Values<'a> {
         T::try_from(self.integer(name)).unwrap_or_default()
     }
 
-    pub(super) fn bytes<T: TryFrom<u64> + Default>(&self, name: &str) -> T {
+    pub(in crate::config) fn bytes<T: TryFrom<u64> + Default>(&self, name: &str) -> T {
         match self.get(name) {
             Value::Memory(bytes) => T::try_from(*bytes).unwrap_or_default(),
             other => {

@@ -179,6 +179,7 @@ async function loadState() {
   if (Date.now() > holdProblem) problem("");
   drawState();
   drawLateness();
+  drawCluster();
 }
 
 function drawState() {
@@ -517,6 +518,37 @@ async function loadTimers() {
       el("td", { className: "acts" }, ...buttons));
   });
   note("timers", timers, shown_at_most, "No timers in this database. This sets one: ", "TIMER SET tea IN 60000 DO PUBLISH tea ready");
+}
+
+// ---- The cluster ----
+
+/** Number of ranges of slots that a row shows. */
+const RANGES = 4;
+
+function slots(ranges) {
+  if (ranges.length === 0) return "none";
+  const text = ranges.slice(0, RANGES).map(([first, last]) => (first === last ? `${first}` : `${first}–${last}`)).join(", ");
+  const all = ranges.reduce((sum, [first, last]) => sum + last - first + 1, 0);
+  return `${text}${ranges.length > RANGES ? ` and ${some(ranges.length - RANGES, "range", "ranges")} more` : ""} (${count(all)})`;
+}
+
+function drawCluster() {
+  const { cluster } = page.state;
+  $("cluster-card").hidden = cluster === null;
+  if (cluster === null) return;
+  const owned = cluster.nodes.flatMap((node) => node.slots).reduce((sum, [first, last]) => sum + last - first + 1, 0);
+  const orphans = owned < 16_384 ? `, ${some(16_384 - owned, "slot has", "slots have")} no owner` : "";
+  $("cluster-state").textContent = `${cluster.ok ? "ok" : "down"}${orphans}`;
+  $("cluster-state").classList.toggle("dead", !cluster.ok);
+  const list = cluster.nodes.map((node) => ({ ...node, name: node.id }));
+  rows($("cluster"), list, (node) => el("tr", {},
+    el("td", { className: "name", title: node.id }, node.address, node.own ? el("span", { className: "badge", textContent: "this node" }) : null),
+    el("td", { textContent: node.primary ? "replica" : "primary" }),
+    el("td", { className: node.state === "online" ? "" : "dead", textContent: node.state }),
+    el("td", { title: node.slots.map((range) => range.join("–")).join(", "), textContent: node.primary ? "" : slots(node.slots) }),
+    el("td", { className: "n", textContent: node.keys === null ? "" : count(node.keys) }),
+    el("td", { className: "n", textContent: node.lag === null ? "" : bytes(node.lag).join(" ") })));
+  $("cluster-note").textContent = "A node knows the number of its own keys only. The lag is the part of the primary’s stream that a replica has not acknowledged.";
 }
 
 // ---- Running ----

@@ -23,6 +23,7 @@ use crate::durability::files::{AofError, AofFiles};
 use crate::log;
 use crate::node::Shared;
 use crate::node::order::Order;
+use crate::persist::backup;
 use crate::persist::encode::{Header, format};
 use crate::persist::save::{self, NewFile, SaveError};
 use crate::reclaim::rounds;
@@ -56,7 +57,7 @@ pub(crate) enum RewriteError {
 pub(crate) fn begin(shared: &Arc<Shared>, turn: &mut Turn) -> Result<(), RewriteError> {
     let state = &shared.durability;
     let rewrite = &state.aof.rewrite;
-    if !state.begin_walk() {
+    if !state.backup.allows_rewrite() || !state.begin_walk() {
         return Err(RewriteError::Busy);
     }
     turn.lock_all();
@@ -66,7 +67,8 @@ pub(crate) fn begin(shared: &Arc<Shared>, turn: &mut Turn) -> Result<(), Rewrite
     }
     let settings = shared.settings();
     let phase = state.aof.phase();
-    if phase == Phase::Off {
+    let appends = phase != Phase::Off || state.backup.owns_writer();
+    if !appends {
         // The files may have changed while the append-only file was off.
         match AofFiles::read_manifest(&shared.durability.disk, &settings) {
             Ok(files) => *state.aof.files.lock() = files,
@@ -86,7 +88,7 @@ pub(crate) fn begin(shared: &Arc<Shared>, turn: &mut Turn) -> Result<(), Rewrite
     }
     state.keys_written.store(0, Ordering::Relaxed);
     let (done, opened) = mpsc::channel();
-    if phase != Phase::Off {
+    if appends {
         shared.durability.changelog.begin_file(turn, done);
     }
     let run = Run {
@@ -96,6 +98,7 @@ pub(crate) fn begin(shared: &Arc<Shared>, turn: &mut Turn) -> Result<(), Rewrite
         settings,
         now,
         phase,
+        appends,
         began: shared.world.stopwatch(),
     };
     // The previous thread has ended its walk, otherwise `begin_walk` would have failed.
@@ -128,6 +131,7 @@ pub(crate) fn begin_if_scheduled(shared: &Arc<Shared>, turn: &mut Turn) {
     if state.aof.rewrite.scheduled.load(Ordering::Relaxed)
         && !state.is_saving()
         && !state.is_loading()
+        && state.backup.allows_rewrite()
         && let Err(error) = begin(shared, turn)
     {
         log::warning!(shared.logger, "{error}");
@@ -204,6 +208,7 @@ pub(super) fn write_first_base(shared: &Arc<Shared>, turn: &mut Turn) -> Result<
         settings,
         now: turn.now,
         phase: Phase::Off,
+        appends: false,
         began: shared.world.stopwatch(),
     };
     turn.release();
@@ -222,6 +227,8 @@ struct Run {
     now: Now,
     /// Phase of the append-only file when the rewrite began.
     phase: Phase,
+    /// Whether the writer appends to a file, either for the append-only file or for a backup.
+    appends: bool,
     began: Moment,
 }
 
@@ -269,7 +276,7 @@ impl Run {
             &aof.rewrite.abort,
             |snapshot, out| snapshot.next(&shared.store, out),
         )?;
-        if self.phase != Phase::Off {
+        if self.appends {
             self.wait_for_file(opened)?;
         }
         let mut files = aof.files.lock();
@@ -289,12 +296,13 @@ impl Run {
             &self.settings,
             base,
             starting.as_deref(),
-            self.phase != Phase::Off,
+            self.appends,
         );
         if let Err(error) = committed {
             *aof.starting.lock() = starting;
             return Err(error.into());
         }
+        backup::base_written(shared, &files);
         files.remove_history(disk, &shared.logger);
         let bytes = files.bytes(&shared.durability.disk);
         aof.current_bytes.store(bytes, Ordering::Relaxed);
@@ -371,6 +379,7 @@ fn ended(
             );
         }
     }
+    backup::rewrite_ended(shared, done);
     rewrite.active.store(false, Ordering::Release);
     state.end_walk();
     // The writer may have postponed a sync until the end of the rewrite.

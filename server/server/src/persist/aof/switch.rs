@@ -23,6 +23,7 @@ use crate::persist::aof::load::Loaded;
 use crate::persist::aof::rewrite::{self, RewriteError};
 use crate::persist::aof::syncers;
 use crate::persist::aof::writer::Writer;
+use crate::persist::backup;
 
 impl Shared {
     /// Makes replies wait for the append-only file if its phase is `On`. In the phases `Off` and
@@ -74,7 +75,7 @@ pub(crate) fn start(
 }
 
 /// Starts the thread of the writer, and connects the log to it.
-fn attach(
+pub(in crate::persist) fn attach(
     shared: &Arc<Shared>,
     turn: &mut Turn,
     file: OpenFile,
@@ -137,6 +138,7 @@ pub(crate) fn enable(shared: &Arc<Shared>, turn: &mut Turn) -> Result<(), Rewrit
 /// the new base is complete, so a start finds the old keyspace or the new one. The turn that has
 /// replaced the keyspace holds every shard.
 pub(crate) fn restart(shared: &Shared, turn: &mut Turn) {
+    backup::fail(shared, "another keyspace has replaced the old one");
     let aof = &shared.durability.aof;
     if aof.phase() == Phase::Off {
         return;
@@ -180,13 +182,14 @@ pub(crate) fn disable(shared: &Shared, turn: &mut Turn) {
 /// Ends appending after all loops have ended.
 pub(crate) fn finish(shared: &Shared) {
     let aof = &shared.durability.aof;
+    let mut sink = Silent;
+    let now = shared.clock.now();
+    let mut turn = Turn::new(&shared.store, now, &mut sink, Classes::none());
+    backup::stop(shared, &mut turn, "the server stops");
     if aof.phase() == Phase::Off {
         return rewrite::abort(shared);
     }
     log::notice!(shared.logger, "Calling fsync() on the AOF file.");
-    let mut sink = Silent;
-    let now = shared.clock.now();
-    let mut turn = Turn::new(&shared.store, now, &mut sink, Classes::none());
     disable(shared, &mut turn);
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use punctual_harness::{PATIENCE, eventually};
+use punctual_harness::{PATIENCE, Wire, eventually};
 
 use crate::server::{Builder, Server};
 use crate::world::disk::{Disk, Files, Output};
@@ -163,6 +163,10 @@ impl Files for Faulty {
         self.disk.rename(from, to)
     }
 
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.disk.link(from, to)
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.disk.remove(path)
     }
@@ -298,6 +302,59 @@ fn a_full_disk_refuses_writes_until_there_is_room() {
         assert_loaded(folder.path(), "k", "accepted");
         assert_loaded(folder.path(), "later", "1");
     }
+}
+
+/// Returns the values of BACKUP STATUS that are texts.
+fn backup_status(c: &mut Wire) -> String {
+    let reply = c.run("BACKUP STATUS");
+    let fields = reply.as_slice().unwrap().iter();
+    let texts = fields.map(|field| String::from_utf8_lossy(field.as_bytes().unwrap_or(b"")));
+    texts.collect::<Vec<_>>().join(" ")
+}
+
+/// Without an append-only file, a full disk fails a backup and no write.
+#[test]
+fn a_full_disk_fails_only_the_backup() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, faults) = start_with(builder(folder.path(), "always").option("appendonly", "no"));
+    let mut c = Wire::to(server.port());
+    c.run("BACKUP START");
+    eventually(|| backup_status(&mut c).contains("incrementing"));
+    faults.0.full.store(true, Ordering::SeqCst);
+    c.expect(&["SET k 1", "SET k 2"], "+OK|+OK|");
+    eventually(|| backup_status(&mut c).contains("No space left on device"));
+    c.expect(&["SET k 3", "PING"], "+OK|+PONG|");
+    assert_eq!(c.info("persistence", "aof_last_write_status"), "ok");
+    faults.0.full.store(false, Ordering::SeqCst);
+    let backups = folder.path().join("backupdir");
+    eventually(|| fs::read_dir(&backups).unwrap().next().is_none());
+    c.run("BACKUP START");
+    eventually(|| backup_status(&mut c).contains("incrementing"));
+    c.expect(&["BACKUP SEAL"], "+OK|");
+}
+
+/// A backup takes the base of a rewrite that is running, and a failed sync fails its SEAL.
+#[test]
+fn a_backup_joins_a_rewrite() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, faults) = start(folder.path(), "no");
+    let mut c = Wire::to(server.port());
+    faults.0.base_stalled.store(true, Ordering::SeqCst);
+    c.run("SET k 1");
+    c.run("BGREWRITEAOF");
+    c.expect(&["BACKUP START"], "+OK|");
+    assert!(backup_status(&mut c).contains("snapshotting"));
+    faults.0.base_stalled.store(false, Ordering::SeqCst);
+    eventually(|| backup_status(&mut c).contains("incrementing"));
+    eventually(|| c.info("persistence", "aof_rewrite_in_progress") == "0");
+    assert_eq!(c.info("persistence", "aof_rewrites"), "1");
+    c.run("SET k 2");
+    faults.0.loses.store(true, Ordering::SeqCst);
+    c.send(&["BACKUP SEAL"]);
+    assert!(c.value().is_error());
+    assert!(backup_status(&mut c).contains("failed"));
+    let backups = folder.path().join("backupdir");
+    assert!(fs::read_dir(&backups).unwrap().next().is_none());
 }
 
 #[test]

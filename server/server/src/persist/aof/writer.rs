@@ -30,6 +30,7 @@ use crate::node::Shared;
 use crate::node::gate::Reason;
 use crate::node::order::Order;
 use crate::persist::aof::failure::{Failure, failed_sync, failure, reason};
+use crate::persist::backup;
 use crate::world::Moment;
 
 /// Check interval of a due sync that `no-appendfsync-on-rewrite` postpones.
@@ -548,6 +549,9 @@ impl Writer {
         self.begun = self.synced;
         if let Some(first) = &self.first {
             first.unpark();
+        }
+        if shared.durability.backup.owns_writer() {
+            return backup::fail(shared, &reason(&failure.error));
         }
         *aof.error.lock() = reason(&failure.error);
         if !aof.is_failing() {

@@ -431,3 +431,43 @@ fn a_cut_loses_no_acknowledged_write() {
     let (log, writes) = recording.end();
     cut(folder.path(), &log, writes, &options);
 }
+
+/// A sealed backup loads with the writes before SEAL, however the power fails afterwards. Before
+/// that, the folder has no manifest or loads with some number of complete writes.
+#[test]
+fn a_cut_loses_no_sealed_backup() {
+    for append_only in ["yes", "no"] {
+        let folder = tempfile::tempdir().unwrap();
+        let recorded = [("appendonly", append_only), ("save", "")];
+        let recorded = Options::new(&recorded, false);
+        let mut recording = Recording::begin(folder.path(), &recorded);
+        recording.write(10);
+        recording.client.run("BACKUP START");
+        let listed = |client: &mut Wire| client.run("BACKUP LIST").as_slice().map_or(0, <[_]>::len);
+        while listed(&mut recording.client) == 0 {
+            std::thread::yield_now();
+        }
+        for _ in 0..40 {
+            recording.write(1);
+        }
+        assert!(!recording.client.run("BACKUP SEAL").is_error());
+        recording.durable(recording.mark.sent);
+        // The backup does not have what follows.
+        for n in 0..10 {
+            recording.client.run(&format!("SET later {n}"));
+        }
+        recording.client.run("BGREWRITEAOF");
+        let rewrites = |client: &mut Wire| client.info("persistence", "aof_rewrite_in_progress");
+        while rewrites(&mut recording.client) == "1" {
+            std::thread::yield_now();
+        }
+        let (log, writes) = recording.end();
+        let restored = [
+            ("appendonly", "yes"),
+            ("appenddirname", "backupdir"),
+            ("save", ""),
+        ];
+        let restored = Options::new(&restored, false);
+        cut(folder.path(), &log, writes, &restored);
+    }
+}

@@ -30,7 +30,7 @@ pub(crate) struct Mark {
 
 #[derive(Clone, Debug)]
 enum Op {
-    /// Creates a file under a name that no file has.
+    /// Gives a new or an existing file a name that no file has.
     Create {
         path: PathBuf,
         file: FileId,
@@ -371,6 +371,28 @@ impl Files for Recorder {
         log.names.insert(to.to_owned(), file);
         let (from, to) = (from.to_owned(), to.to_owned());
         log.ops.push(Op::Rename { from, to, file });
+        Ok(())
+    }
+
+    fn exchange(&self, one: &Path, other: &Path) -> io::Result<()> {
+        let mut log = self.log.lock();
+        System.exchange(one, other)?;
+        let (first, second) = (log.names[one], log.names[other]);
+        for (path, file) in [(other, first), (one, second)] {
+            let path = path.to_owned();
+            log.names.insert(path.clone(), file);
+            log.ops.push(Op::Create { path, file });
+        }
+        Ok(())
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut log = self.log.lock();
+        System.link(from, to)?;
+        let file = log.names[from];
+        let path = to.to_owned();
+        log.names.insert(path.clone(), file);
+        log.ops.push(Op::Create { path, file });
         Ok(())
     }
 

@@ -11,7 +11,7 @@ const SLOT: u16 = 7;
 
 /// Runs the cluster manager. Returns its output, and asserts that it succeeds.
 #[track_caller]
-fn manage(words: &[&str]) -> String {
+pub(super) fn manage(words: &[&str]) -> String {
     let output = Command::new("redis-cli")
         .arg("--cluster")
         .args(words)

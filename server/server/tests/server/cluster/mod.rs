@@ -1,9 +1,16 @@
 //! Cluster mode: our nodes beside nodes of other projects, and redis-cli's cluster manager.
 
+mod balance;
+mod managed;
 mod manager;
+mod moving;
+mod notify;
+mod owners;
 mod pairs;
 mod ports;
+mod repairs;
 mod session;
+mod usage;
 
 use std::time::Instant;
 
@@ -73,6 +80,17 @@ impl Node {
 
     fn port(&self) -> u16 {
         self.process.port
+    }
+
+    /// Introduces another node, and waits until each of both knows the other one by its ID.
+    #[track_caller]
+    fn meet(&mut self, other: &mut Self) {
+        let (port, bus_port) = (other.port(), other.bus_port);
+        let line = format!("CLUSTER MEET 127.0.0.1 {port} {bus_port}");
+        self.wire.run(&line);
+        let [own, others] = [self.id.clone(), other.id.clone()];
+        self.wait("CLUSTER NODES", |nodes| nodes.contains(&others));
+        other.wait("CLUSTER NODES", |nodes| nodes.contains(&own));
     }
 
     /// Waits until CLUSTER INFO contains a text.

@@ -41,10 +41,7 @@ fn each_kind_of_client_gets_its_ports() {
     let [mut a, mut b] = [(); 2].map(|()| Encrypted::start(&authority));
     a.node.wire.run("CLUSTER ADDSLOTSRANGE 0 8000");
     b.node.wire.run("CLUSTER ADDSLOTSRANGE 8001 16383");
-    let (port, bus_port) = (b.node.port(), b.node.bus_port);
-    a.node
-        .wire
-        .run(&format!("CLUSTER MEET 127.0.0.1 {port} {bus_port}"));
+    a.node.meet(&mut b.node);
     a.node.wait_for("cluster_state:ok");
     b.node.wait_for("cluster_state:ok");
 
@@ -55,6 +52,7 @@ fn each_kind_of_client_gets_its_ports() {
     let slots = |port: u16| format!("[\"127.0.0.1\" :{port} \"{}\" []]", b.node.id);
     assert!(ask(&mut a.node.wire, "CLUSTER SLOTS").contains(&slots(plain)));
     assert!(ask(&mut a.client, "CLUSTER SLOTS").contains(&slots(encrypted)));
+    let bus_port = b.node.bus_port;
     let line = |port: u16| format!("{} 127.0.0.1:{port}@{bus_port} master", b.node.id);
     assert!(ask(&mut a.node.wire, "CLUSTER NODES").contains(&line(plain)));
     assert!(ask(&mut a.client, "CLUSTER NODES").contains(&line(encrypted)));

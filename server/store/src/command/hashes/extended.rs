@@ -7,8 +7,9 @@ use punctual_resp::{Args, Reply};
 use smallvec::SmallVec;
 
 use super::find_to_read;
-use crate::arguments::{Pairs, TimeUnit, int, is};
-use crate::command::parts::{deadline, deadline_effect, names, names_effect, remove_effect};
+use crate::arguments::Pairs;
+use crate::command::parts::options::{Grammar, Options, Ttl};
+use crate::command::parts::{deadline_effect, names, names_effect, remove_effect};
 use crate::command::replies::reply_element;
 use crate::error::Error;
 use crate::events::Classes;
@@ -20,117 +21,18 @@ use crate::value::Kind;
 use crate::value::hash::Hash;
 use crate::value::parts::FIELDS;
 
-/// Change of the fields' deadlines.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Ttl {
-    /// No such option was given: HSETEX then removes deadlines, and HGETEX keeps them.
-    NotGiven,
-    /// KEEPTTL.
-    Keep,
-    /// PERSIST.
-    Remove,
-    Until(u64),
-    /// The new deadline has passed, so the fields are removed at once.
-    Past,
-}
-
-/// Condition of HSETEX on the existence of the named fields.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Condition {
-    Always,
-    NoneExists,
-    AllExist,
-}
-
-struct Options {
-    ttl: Ttl,
-    condition: Condition,
-    /// Index of the argument after FIELDS, the number of fields.
-    count: usize,
-}
-
-impl Options {
-    /// Parses the options between the key and FIELDS.
-    fn parse(cx: &Cx, args: Args, command: &'static str) -> Result<Self, Error> {
-        let sets = command == "hsetex";
-        let mut options = Self {
-            ttl: Ttl::NotGiven,
-            condition: Condition::Always,
-            count: 0,
-        };
-        let mut at = 2;
-        while let Some(word) = args.get(at) {
-            at += 1;
-            let without_ttl = || match options.ttl {
-                Ttl::NotGiven => Ok(()),
-                _ if sets => Err(Error::fixed(
-                    "ERR Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified",
-                )),
-                _ => Err(Error::fixed(
-                    "ERR Only one of EX, PX, EXAT, PXAT or PERSIST arguments can be specified",
-                )),
-            };
-            if is(word, "FIELDS") {
-                options.count = at;
-                return Ok(options);
-            } else if let Some(unit) = TimeUnit::of_option(word) {
-                without_ttl()?;
-                let amount = args
-                    .get(at)
-                    .ok_or(Error::fixed("ERR missing expire time"))?;
-                let unit_ms = if unit.seconds { 1000 } else { 1 };
-                let amount = int(amount)?;
-                let deadline = deadline(cx, amount, (unit_ms, unit.absolute), command)?;
-                // A relative time counts from the current time rounded up, so a deadline 0 ms from
-                // now may not be due yet.
-                let past = cx.now().is_due(deadline) || (amount == 0 && !unit.absolute);
-                options.ttl = if past {
-                    Ttl::Past
-                } else {
-                    Ttl::Until(deadline)
-                };
-                at += 1;
-            } else if is(word, "KEEPTTL") && sets {
-                without_ttl()?;
-                options.ttl = Ttl::Keep;
-            } else if is(word, "PERSIST") && !sets {
-                without_ttl()?;
-                options.ttl = Ttl::Remove;
-            } else if (is(word, "FNX") || is(word, "FXX")) && sets {
-                if options.condition != Condition::Always {
-                    return Err(Error::fixed(
-                        "ERR Only one of FXX or FNX arguments can be specified",
-                    ));
-                }
-                options.condition = match is(word, "FNX") {
-                    true => Condition::NoneExists,
-                    false => Condition::AllExist,
-                };
-            } else {
-                return Err(Error::repeating("ERR unknown argument: ", word, ""));
-            }
-        }
-        Err(Error::Arity(command.into()))
-    }
-
-    /// Returns the arguments after the number of fields. Each field has `each` arguments.
-    fn fields<'a>(
-        &self,
-        args: Args<'a>,
-        each: usize,
-        command: &'static str,
-    ) -> Result<Args<'a>, Error> {
-        let arity = || Error::Arity(command.into());
-        let count = int(args.get(self.count).ok_or_else(arity)?).ok();
-        let count = count.filter(|count| (1..=i64::from(i32::MAX)).contains(count));
-        let count = count.ok_or(Error::fixed("ERR invalid number of fields"))?;
-        let rest = args.skip(self.count + 1);
-        if rest.len() as i64 != count * each as i64 {
-            return Err(arity());
-        }
-        Ok(rest)
-    }
-}
+const HGETEX: Grammar = Grammar {
+    command: "hgetex",
+    each: 1,
+    writes: false,
+    any_order: false,
+};
+const HSETEX: Grammar = Grammar {
+    command: "hsetex",
+    each: 2,
+    writes: true,
+    any_order: false,
+};
 
 pub(super) fn hgetdel(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let key = &args[1];
@@ -165,8 +67,8 @@ pub(super) fn hgetdel(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), 
 
 pub(super) fn hgetex(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let key = &args[1];
-    let options = Options::parse(cx, args, "hgetex")?;
-    let names = options.fields(args, 1, "hgetex")?;
+    let options = Options::parse(cx, args, &FIELDS, &HGETEX)?;
+    let names = options.elements;
     let (place, found) = find_to_read(cx, key, names.iter())?.unzip();
     reply.array(names.len());
     let (Some(place), Some(id)) = (place, found) else {
@@ -208,8 +110,8 @@ pub(super) fn hgetex(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
 
 pub(super) fn hsetex(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let key = &args[1];
-    let options = Options::parse(cx, args, "hsetex")?;
-    let pairs = Pairs(options.fields(args, 2, "hsetex")?);
+    let options = Options::parse(cx, args, &FIELDS, &HSETEX)?;
+    let pairs = Pairs(options.elements);
     let names = || pairs.clone().map(|(name, _)| name);
     let (place, found) = cx.seek_named::<Hash>(key, names())?;
     let hash = match found {
@@ -217,12 +119,7 @@ pub(super) fn hsetex(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
         None => None,
     };
     let exists = |name: &[u8]| hash.is_some_and(|hash| hash.get(name).is_some());
-    let holds = match options.condition {
-        Condition::Always => true,
-        Condition::NoneExists => !names().any(exists),
-        Condition::AllExist => names().all(exists),
-    };
-    if !holds {
+    if !options.hold(names(), exists) {
         reply.int(0);
         return Ok(());
     }
@@ -305,7 +202,7 @@ fn end<'a>(
         }
         Ttl::Remove => {
             cx.commit_subkeys(key, Classes::HASH, "hpersist", count, names.clone());
-            names_effect(cx, &[b"HPERSIST", key], &FIELDS, names);
+            names_effect(cx, &[FIELDS.persist_command, key], &FIELDS, names);
         }
         Ttl::NotGiven | Ttl::Keep => {}
     }

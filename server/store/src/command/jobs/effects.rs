@@ -1,7 +1,7 @@
 //! Effects of job commands, which replicas and the log get: JOB PUT has a whole job, JOB LEASED has
-//! leases.
+//! leases, JOB DUE has jobs whose delay or lease has ended.
 //!
-//! Both have absolute times and tokens, so a replay at any time has the same result.
+//! All have absolute times and tokens, so a replay at any time has the same result.
 
 use punctual_resp::decimal::parse_u64;
 use punctual_resp::{Args, Reply};
@@ -100,6 +100,29 @@ pub(super) fn leased(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), E
     }
     cx.rearm(place, record);
     cx.commit_silently(key, 1);
+    reply.ok();
+    Ok(())
+}
+
+/// JOB DUE queue time id ...: moves jobs whose delay or lease has ended.
+pub(super) fn due(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
+    if !cx.turn.replays() {
+        return Err(INTERNAL);
+    }
+    let key = &args[2];
+    let (place, found) = cx.seek_as::<Jobs>(key)?;
+    let ms = parse_u64(&args[3]).ok_or(Error::NotInteger)?;
+    if let Some(record) = found {
+        let jobs = cx.edit::<Jobs>(place, record)?;
+        for id in args.skip(4).iter() {
+            // A later step of the same turn may have removed the job.
+            if let Some(index) = jobs.find(id) {
+                jobs.move_due(index, ms);
+            }
+        }
+        cx.rearm(place, record);
+        cx.commit_silently(key, 1);
+    }
     reply.ok();
     Ok(())
 }

@@ -528,3 +528,49 @@ proptest! {
         replica.apply(&log);
     }
 }
+
+/// A restart or a promotion must not append the entry of NOTIFY again.
+#[test]
+fn ends_of_delays_and_leases_are_logged_for_rules() {
+    let mut f = Fixture::new();
+    f.set_logged(true);
+    f.run("NOTIFY SET r STREAM s EVENTS g MATCH q");
+    for line in [
+        "JOB ADD q a ID a LEASE 10 RETRY 5 BACKOFF 20 100",
+        "JOB ADD q b ID b LEASE 30 RETRY 5",
+        "JOB ADD q c ID c DELAY 15",
+        // Both ends are found by one step, and the job is removed after its lease has ended.
+        "JOB ADD q d ID d LEASE 10 RETRY 5 TTL 12 PRIORITY 7",
+        "JOB TAKE q COUNT 3",
+    ] {
+        f.run(line);
+    }
+    f.advance(16);
+    f.expire();
+    f.advance(20);
+    f.run("JOB TAKE q COUNT 1");
+    let mut copy = Fixture::new();
+    let log = f.take_log();
+    copy.apply(&log);
+    copy.now = f.now;
+    let jobs = |f: &mut Fixture| {
+        let mut seen = vec![f.run("XLEN s"), counts(f, "q")];
+        seen.extend(["a", "b", "c", "d"].map(|id| f.run(&format!("JOB GET q {id}"))));
+        seen
+    };
+    copy.expire();
+    assert_eq!(jobs(&mut copy), jobs(&mut f));
+    // Without a rule for the event, the log has no such ends, and a later rule does not get them.
+    f.run("NOTIFY SET r STREAM s EVENTS x");
+    f.run("JOB ADD q e ID e DELAY 5");
+    copy.apply(&f.take_log());
+    f.advance(6);
+    f.expire();
+    assert_eq!(f.take_log(), b"");
+    f.run("NOTIFY SET r STREAM s EVENTS g");
+    copy.apply(&f.take_log());
+    copy.now = f.now;
+    copy.expire();
+    assert_eq!(counts(&mut copy, "q"), counts(&mut f, "q"));
+    assert_eq!(copy.run("XLEN s"), f.run("XLEN s"));
+}

@@ -11,7 +11,7 @@ use crate::{Now, Store, StoreOptions, Turn};
 
 /// Returns the entries of a stream as lines: the milliseconds of the ID minus 1,000,000, and the
 /// fields.
-fn entries(fixture: &mut Fixture, stream: &str) -> Vec<String> {
+pub(super) fn entries(fixture: &mut Fixture, stream: &str) -> Vec<String> {
     let text = fixture.run(&format!("XRANGE {stream} - +"));
     let words: Vec<&str> = text
         .split(' ')
@@ -149,6 +149,7 @@ fn bad_rules_are_refused() {
         ("a STREAM s EVERY x", "-ERR syntax error"),
         ("a STREAM s VALUE some", "-ERR syntax error"),
         ("a STREAM s MAXAGE 0", "-ERR MAXAGE must be positive"),
+        ("a STREAM s SINCE 5", "-ERR syntax error"),
         (
             "a STREAM s MAXBYTES x",
             "-ERR value is not an integer or out of range",
@@ -375,7 +376,7 @@ fn the_log_has_a_change_and_its_entry_in_one_frame() {
         .collect();
     assert_eq!(
         words.join(" "),
-        "NOTIFY SET r STREAM s EVENTS x$ \
+        "NOTIFY SET r STREAM s EVENTS x$ SINCE 1000 \
          MULTI SET a 1 PXAT 1005 XADD s 1000-0 event set key a EXEC \
          MULTI SET b 1 PXAT 1006 XADD s 1000-1 event set key b EXEC \
          LPUSH l x \

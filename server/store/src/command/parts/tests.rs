@@ -2,6 +2,7 @@
 //! tests run for both. A stock server has no such commands, so nothing here is compared with one.
 //! `hashes/tests/deadlines.rs` has the tests for fields, which share the handlers.
 
+mod add;
 mod live;
 mod model;
 

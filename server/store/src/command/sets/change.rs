@@ -5,52 +5,75 @@
 
 use punctual_resp::{Args, Reply};
 
+use crate::command::parts::add::Added;
+use crate::command::parts::options::Grammar;
 use crate::error::Error;
 use crate::events::Classes;
+use crate::keyspace::records::Id;
 use crate::time::NEVER;
 use crate::turn::Cx;
+use crate::turn::cx::Place;
 use crate::value::Kind;
 use crate::value::parts::Parts as _;
 use crate::value::set::Set;
 
 pub(super) fn sadd(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let (key, members) = (&args[1], args.skip(2));
-    let limits = cx.limits();
     let (place, found) = cx.seek_named::<Set>(key, members.iter())?;
-    let added = match found {
-        None => {
-            let mut set = Set::for_members(&members[0], members.len(), &limits);
-            let new = members.iter().filter(|m| set.insert(m, &limits)).count();
-            cx.add_at(place, key, set.into_value());
-            new
-        }
-        Some(id) => {
-            let set = cx.view::<Set>(place, id)?;
-            if set.outgrown_by(members.len(), &limits) {
-                cx.edit::<Set>(place, id)?.become_table();
-            }
-            let set = cx.view::<Set>(place, id)?;
-            set.warm_names(members.iter());
-            let first = members
-                .iter()
-                .enumerate()
-                .find_map(|(n, member)| Some((n, member, set.vacancy(member)?)));
-            match first {
-                None => 0,
-                Some((n, member, vacancy)) => {
-                    let set = cx.edit::<Set>(place, id)?;
-                    set.insert_at(vacancy, member, &limits);
-                    let rest = members.skip(n + 1);
-                    1 + rest.iter().filter(|m| set.insert(m, &limits)).count()
-                }
-            }
-        }
-    };
+    let (_, added) = Set::add(cx, place, found, key, members)?;
     if added > 0 {
         cx.commit(key, Classes::SET, "sadd", added as u64);
     }
     reply.int(added as i64);
     Ok(())
+}
+
+impl Added for Set {
+    const GRAMMAR: Grammar = Grammar {
+        command: "saddex",
+        each: 1,
+        writes: true,
+        any_order: true,
+    };
+    const ADD: (&'static [u8], &'static str) = (b"SADD", "sadd");
+
+    #[inline]
+    fn add(
+        cx: &mut Cx<'_, '_>,
+        place: Place,
+        found: Option<Id>,
+        key: &[u8],
+        members: Args<'_>,
+    ) -> Result<(Id, usize), Error> {
+        let limits = cx.limits();
+        let Some(id) = found else {
+            let mut set = Set::for_members(&members[0], members.len(), &limits);
+            let added = members.iter().filter(|m| set.insert(m, &limits)).count();
+            return Ok((cx.add_at(place, key, set.into_value()), added));
+        };
+        let set = cx.view::<Set>(place, id)?;
+        if set.outgrown_by(members.len(), &limits) {
+            cx.edit::<Set>(place, id)?.become_table();
+        }
+        let set = cx.view::<Set>(place, id)?;
+        set.warm_names(members.iter());
+        let first = members
+            .iter()
+            .enumerate()
+            .find_map(|(n, member)| Some((n, member, set.vacancy(member)?)));
+        let Some((n, member, vacancy)) = first else {
+            return Ok((id, 0));
+        };
+        let set = cx.edit::<Set>(place, id)?;
+        set.insert_at(vacancy, member, &limits);
+        let rest = members.skip(n + 1);
+        let added = 1 + rest.iter().filter(|m| set.insert(m, &limits)).count();
+        Ok((id, added))
+    }
+
+    fn check_members(_: Args<'_>) -> Result<(), Error> {
+        Ok(())
+    }
 }
 
 pub(super) fn srem(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {

@@ -12,12 +12,12 @@ use crate::value::timer::{CatchUp, Past, Plan, Repeat, Timer, When};
 use crate::{Now, Turn};
 
 /// Sets a timer whose command has one word.
-fn set(fixture: &mut Fixture, words: &str) {
+pub(super) fn set(fixture: &mut Fixture, words: &str) {
     assert_eq!(fixture.run_row(&SET, &format!("TIMER SET {words}")), "+OK");
 }
 
 /// Moves the clock, and returns the instants and the commands of the timers that have fired.
-fn jump(fixture: &mut Fixture, to: u64) -> Vec<(u64, String)> {
+pub(super) fn jump(fixture: &mut Fixture, to: u64) -> Vec<(u64, String)> {
     let mut fired = Vec::new();
     fixture.with_turn(|turn: &mut Turn<'_>| {
         while !turn.advance(Now::from_ms(to)) {

@@ -4,9 +4,13 @@ use punctual_resp::{Args, Reply};
 use smallvec::SmallVec;
 
 use crate::arguments::{Pairs, is};
+use crate::command::parts::add::Added;
+use crate::command::parts::options::Grammar;
 use crate::error::Error;
 use crate::events::Classes;
+use crate::keyspace::records::Id;
 use crate::turn::Cx;
+use crate::turn::cx::Place;
 use crate::value::Kind;
 use crate::value::zset::{Zset, parse_score};
 
@@ -74,6 +78,48 @@ pub(super) fn zincrby(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), 
         ..Options::default()
     };
     add(cx, args, options, reply)
+}
+
+impl Added for Zset {
+    const GRAMMAR: Grammar = Grammar {
+        command: "zaddex",
+        each: 2,
+        writes: true,
+        any_order: true,
+    };
+    const ADD: (&'static [u8], &'static str) = (b"ZADD", "zadd");
+
+    fn add(
+        cx: &mut Cx<'_, '_>,
+        place: Place,
+        found: Option<Id>,
+        key: &[u8],
+        members: Args<'_>,
+    ) -> Result<(Id, usize), Error> {
+        let limits = cx.limits();
+        let count = members.len() / 2;
+        let id = found.unwrap_or_else(|| {
+            let zset = Zset::new(count, members[1].len(), limits);
+            cx.add_at(place, key, zset.into_value())
+        });
+        let zset = cx.edit::<Zset>(place, id)?;
+        zset.reserve(count, limits);
+        let mut changed = 0;
+        for (score, name) in Pairs(members) {
+            let score = parse_score(score).ok_or(Error::NotFloat)?;
+            zset.update(name, limits, |old| {
+                let new = Some(score).filter(|_| old != Some(score));
+                changed += usize::from(new.is_some());
+                new
+            });
+        }
+        Ok((id, changed))
+    }
+
+    fn check_members(members: Args<'_>) -> Result<(), Error> {
+        let valid = Pairs(members).all(|(score, _)| parse_score(score).is_some());
+        valid.then_some(()).ok_or(Error::NotFloat)
+    }
 }
 
 fn add(cx: &mut Cx, args: Args, mut options: Options, reply: &mut Reply) -> Result<(), Error> {

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::Db;
 use crate::keyspace::records::Id;
-use crate::time::NEVER;
+use crate::time::{NEVER, Now};
 use crate::tree::{Slot, Tree, TreeSlot as _};
 use crate::value::timer::Timer;
 use crate::value::{Kind, Value};
@@ -92,7 +92,13 @@ impl Db {
     /// has, is a timer or a queue of jobs.
     pub(super) fn unlist(&mut self, value: &Value, deadline: u64, id: Id) {
         match value {
-            Value::Timer(_) => self.timers.remove((deadline, id)),
+            Value::Timer(_) => {
+                self.timers.remove((deadline, id));
+                // Another value that keeps the deadline of a held timer expires.
+                if deadline != NEVER && self.records.get(id).is_some_and(|r| r.stamp == 0) {
+                    self.file_again(id);
+                }
+            }
             Value::Jobs(_) => {
                 self.queues.remove(&id);
             }
@@ -110,18 +116,42 @@ impl Db {
         self.get_mut(id).value = Value::Timer(timer);
     }
 
+    /// Leaves a timer that [`Db::next_due`] has returned out of the wheel, until
+    /// [`Db::refile_timer`]. Its deadline stays.
+    pub(crate) fn hold_timer(&mut self, id: Id) {
+        if let Some(record) = self.records.get_mut(id) {
+            // The entry that `refile_timer` has filed becomes stale.
+            record.stamp = 0;
+            self.forget_entry();
+        }
+    }
+
+    /// Returns the timers that are due and left out of the wheel, in the order of their deadlines.
+    /// O(due timers).
+    pub fn held_timers(&self, now: Now) -> Vec<Id> {
+        let due = self.timers_between(0..=now.read_ms());
+        let held = due.filter(|(_, id)| self.get(*id).stamp == 0);
+        held.map(|(_, id)| id).collect()
+    }
+
     /// Files the entry of a timer that [`Db::next_due`] has returned in the wheel again, at the
     /// same deadline, so that the timer is not lost before it fires. Returns false, and does
     /// nothing, if the record's value is not a timer. O(1).
     pub(crate) fn refile_timer(&mut self, id: Id) -> bool {
-        let stamp = self.next_stamp().get();
-        match self.records.get_mut(id) {
+        match self.records.get(id) {
             Some(record) if matches!(record.value, Value::Timer(_)) => {
-                record.stamp = stamp;
-                self.wheel.insert(record.deadline, id, stamp);
+                self.file_again(id);
                 true
             }
             _ => false,
+        }
+    }
+
+    fn file_again(&mut self, id: Id) {
+        let stamp = self.next_stamp().get();
+        if let Some(record) = self.records.get_mut(id) {
+            record.stamp = stamp;
+            self.wheel.insert(record.deadline, id, stamp);
         }
     }
 }

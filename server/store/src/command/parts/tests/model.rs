@@ -40,6 +40,8 @@ enum Step {
     /// Deadline of two members, after so many ms.
     Expire(Kind, u8, [u8; 2], u64),
     Persist(Kind, u8, u8),
+    /// SADDEX and ZADDEX of two members: a condition, and a deadline after so many ms.
+    AddTimed(Kind, u8, [u8; 2], &'static str, Ttl),
     /// ZPOPMIN.
     Pop(u8),
     /// SPOP of the given number of members; the model learns from the reply which ones.
@@ -53,16 +55,33 @@ enum Step {
     Jump(u64),
 }
 
+#[derive(Clone, Copy, Debug)]
+enum Ttl {
+    NotGiven,
+    Keep,
+    After(u64),
+}
+
 fn step() -> impl Strategy<Value = Step> {
     let kind = || prop_oneof![Just(Kind::Set), Just(Kind::Zset)];
     let (key, member) = (|| 0..3u8, || 0..20u8);
     let time = || prop_oneof![1..20u64, 0..3000u64];
+    let condition = || prop_oneof![3 => Just(""), 1 => Just("MNX "), 1 => Just("MXX ")];
+    let ttl = move || {
+        prop_oneof![
+            1 => Just(Ttl::NotGiven),
+            1 => Just(Ttl::Keep),
+            4 => time().prop_map(Ttl::After),
+        ]
+    };
     prop_oneof![
         10 => (kind(), key(), member(), -5..5i64).prop_map(|(t, k, m, s)| Step::Add(t, k, m, s)),
         2 => (key(), member(), -5..5i64).prop_map(|(k, m, s)| Step::Increment(k, m, s)),
         2 => (kind(), key(), member()).prop_map(|(t, k, m)| Step::Remove(t, k, m)),
         10 => (kind(), key(), [member(), member()], time())
             .prop_map(|(t, k, m, after)| Step::Expire(t, k, m, after)),
+        6 => (kind(), key(), [member(), member()], condition(), ttl())
+            .prop_map(|(t, k, both, condition, ttl)| Step::AddTimed(t, k, both, condition, ttl)),
         2 => (kind(), key(), member()).prop_map(|(t, k, m)| Step::Persist(t, k, m)),
         1 => key().prop_map(Step::Pop),
         1 => (key(), 1..8usize).prop_map(|(k, n)| Step::PopRandom(k, n)),
@@ -161,6 +180,41 @@ impl Model {
                 };
                 let line = format!("{}PERSIST {} MEMBERS 1 m{m}", t.letter(), t.key(k));
                 (line, format!("*1 :{reply}"))
+            }
+            Step::AddTimed(t, k, both, condition, ttl) => {
+                let members = self.keys.entry((t, k)).or_default();
+                let known = both.map(|m| members.contains_key(&m));
+                let holds = match condition {
+                    "MNX " => known == [false; 2],
+                    "MXX " => known == [true; 2],
+                    _ => true,
+                };
+                for m in both.into_iter().filter(|_| holds) {
+                    let deadline = members.get(&m).map_or(NEVER, |(_, deadline)| *deadline);
+                    let deadline = match ttl {
+                        Ttl::NotGiven => NEVER,
+                        Ttl::Keep => deadline,
+                        Ttl::After(0) => {
+                            members.remove(&m);
+                            continue;
+                        }
+                        Ttl::After(ms) => now + ms,
+                    };
+                    members.insert(m, (3 * i64::from(t == Kind::Zset), deadline));
+                }
+                let ttl = match ttl {
+                    Ttl::NotGiven => String::new(),
+                    Ttl::Keep => "KEEPTTL ".to_owned(),
+                    Ttl::After(ms) => format!("PX {ms} "),
+                };
+                let score = if t == Kind::Zset { "3 " } else { "" };
+                let (letter, key, [a, b]) = (t.letter(), t.key(k), both);
+                (
+                    format!(
+                        "{letter}ADDEX {key} {condition}{ttl}MEMBERS 2 {score}m{a} {score}m{b}"
+                    ),
+                    format!(":{}", u8::from(holds)),
+                )
             }
             Step::Pop(k) => {
                 let members = self.keys.get_mut(&(Kind::Zset, k));

@@ -1,0 +1,138 @@
+//! What goes wrong in a cluster.
+
+use super::{Cluster, Task};
+use crate::kernel::{MILLI, NodeId, SECOND};
+use crate::world;
+
+impl Cluster {
+    pub fn add_fault(&mut self) {
+        let most = match self.draws.chance(self.plan.bursts) {
+            true => 50 * MILLI,
+            false => 2 * self.plan.fault_every,
+        };
+        let pause = self.draws.between(1, most);
+        self.add(world::now() + pause, Task::Fault);
+    }
+
+    /// Lets a drawn fault happen.
+    pub fn fault(&mut self) {
+        self.add_fault();
+        let node = self.some_node();
+        if self.dead.contains(&node) {
+            return;
+        }
+        if self.shape.strict {
+            // A failover that meets a move may lose keys.
+            if self.mover.now.is_none() && self.draws.chance(500_000) {
+                self.chores.send(node, &["CLUSTER", "FAILOVER"]);
+            }
+            return;
+        }
+        match self.draws.below(12) {
+            0..3 => self.kill(node),
+            3 | 4 => {
+                let time = self.draws.between(MILLI, 3 * self.shape.timeout);
+                world::with(|kernel| kernel.freeze(node, time));
+            }
+            5 if self.plan.clock_jumps => {
+                let most = self.draws.one_of(&[5 * MILLI, SECOND, 3 * 3_600 * SECOND]);
+                let by = self.draws.between(1, most) as i64;
+                let by = if self.draws.chance(500_000) { -by } else { by };
+                world::with(|kernel| kernel.jump_clock(node, by));
+            }
+            6 | 7 if self.plan.partitions => self.partition(node),
+            8 => self.chores.send(node, &["CLUSTER", "FAILOVER"]),
+            9 => {
+                // Two candidates at once often ask in the same epoch.
+                self.chores.send(node, &["CLUSTER", "FAILOVER", "FORCE"]);
+                let other = self.some_node();
+                self.chores.send(other, &["CLUSTER", "FAILOVER", "FORCE"]);
+                if self.plan.cuts_power && self.draws.chance(500_000) {
+                    let voter = self.some_node();
+                    let pause = self.draws.between(MILLI, 200 * MILLI);
+                    self.add(world::now() + pause, Task::Kill(voter));
+                }
+            }
+            _ => self.cut(),
+        }
+    }
+
+    pub fn some_node(&mut self) -> NodeId {
+        self.draws.between(1, self.plan.nodes as u64) as NodeId
+    }
+
+    /// Breaks a connection between nodes, or of a client.
+    fn cut(&mut self) {
+        let between = world::with(|kernel| kernel.open_between_nodes());
+        let connection = match self.draws.chance(700_000) && !between.is_empty() {
+            true => Some(between[self.draws.index(between.len())]),
+            false => {
+                let client = self.draws.index(self.clients.len());
+                self.clients[client].connection(&mut self.draws)
+            }
+        };
+        if let Some(connection) = connection {
+            world::with(|kernel| kernel.cut(connection));
+        }
+    }
+
+    /// Takes down links: of one node to another one, of one node to all others, or between two
+    /// halves; in both directions or in one.
+    fn partition(&mut self, node: NodeId) {
+        let nodes = 1..=self.plan.nodes;
+        let (left, right): (Vec<NodeId>, Vec<NodeId>) = match self.draws.below(4) {
+            // Node 0 has the clients.
+            0 => (vec![node], vec![self.draws.index(self.plan.nodes + 1)]),
+            1 | 2 => (vec![node], nodes.filter(|other| *other != node).collect()),
+            _ => nodes.partition(|_| self.draws.chance(500_000)),
+        };
+        let (both, time) = (
+            self.draws.chance(700_000),
+            self.draws.between(MILLI, 5 * self.shape.timeout),
+        );
+        for from in &left {
+            for to in right.iter().filter(|to| *to != from) {
+                self.take_down(*from, *to, time);
+                if both {
+                    self.take_down(*to, *from, time);
+                }
+            }
+        }
+    }
+
+    fn take_down(&mut self, from: NodeId, to: NodeId, time: u64) {
+        world::with(|kernel| kernel.set_link(from, to, false));
+        self.add(world::now() + time, Task::EndPartition(from, to));
+    }
+
+    /// Kills a node, and with some probability cuts its power.
+    pub fn kill(&mut self, node: NodeId) {
+        if self.dead.contains(&node) {
+            return;
+        }
+        self.kills += 1;
+        let power = self.plan.cuts_power && self.draws.chance(500_000);
+        world::with(|kernel| kernel.kill(node, power));
+        self.watch_bus();
+        self.dead.push(node);
+        if let Some(moving) = &self.mover.now
+            && power
+            && [moving.from, moving.to].contains(&node)
+        {
+            // SETSLOT MIGRATING and IMPORTING are not synced.
+            self.doubt(moving.slot);
+        }
+        let pause = self.draws.between(MILLI, self.shape.death);
+        self.add(world::now() + pause, Task::Restart(node));
+    }
+
+    pub fn restart(&mut self, node: NodeId) {
+        if !self.dead.contains(&node) {
+            return;
+        }
+        self.dead.retain(|dead| *dead != node);
+        world::with(|kernel| kernel.give_power(node));
+        self.watch.check_file(node);
+        self.start(node);
+    }
+}

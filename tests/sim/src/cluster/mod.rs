@@ -1,0 +1,367 @@
+//! Clusters: nodes in cluster mode with their bus, clients that follow redirections, slots that
+//! move, failovers and elections.
+//!
+//! [`watch`] reads the bus, and has the rules that hold at every step. [`tag`] has the values that
+//! clients may see. [`heal`] has the end of a run.
+//!
+//! A write that its owner alone has acknowledged stays until a replica is elected. A write that
+//! all replicas have acknowledged (WAIT) stays over elections. While a slot moves, its state is not
+//! replicated, as in Redis before Valkey 8: if a replica of the old or new owner is elected then,
+//! or one of both loses its power, the slot's keys are *doubtful*, and only checked again after the
+//! operator has repaired the slot.
+
+mod client;
+mod faults;
+mod heal;
+mod mover;
+mod operator;
+pub mod plan;
+mod redirect;
+mod tag;
+mod view;
+mod watch;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use punctual_server::Server;
+
+use crate::chores::Chores;
+use crate::clients::PORT;
+use crate::kernel::draws::Draws;
+use crate::kernel::streams::EndId;
+use crate::kernel::{MILLI, Nanos, NodeId, SECOND};
+use crate::plan::Plan;
+use crate::{verdict, world};
+use client::Client;
+use mover::{Mover, Progress};
+use operator::Question;
+use plan::Shape;
+use watch::{Taken, Watch};
+
+/// Port of the bus.
+const BUS: u16 = PORT + 10_000;
+/// Time after which a client gives up a connection without a reply.
+const TIMEOUT: Nanos = 1_500 * MILLI;
+
+/// Something that the driver does at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Task {
+    Client(usize),
+    Move,
+    Fault,
+    Kill(NodeId),
+    Restart(NodeId),
+    EndPartition(NodeId, NodeId),
+    EndStorm,
+}
+
+/// The driver of a run.
+pub struct Cluster {
+    plan: Plan,
+    shape: Shape,
+    draws: Draws,
+    clients: Vec<Client>,
+    mover: Mover,
+    watch: Watch,
+    chores: Chores,
+    question: Option<Question>,
+    tasks: BinaryHeap<Reverse<(Nanos, u64, Task)>>,
+    added: u64,
+    /// Time at which a client or the mover acts next. Earlier plans do not count.
+    wakes: BTreeMap<Task, Nanos>,
+    dead: Vec<NodeId>,
+    /// IDs of the nodes.
+    names: Vec<String>,
+    heals: bool,
+    kills: u64,
+}
+
+/// Who may carry out the commands of a slot.
+struct Rights<'a> {
+    watch: &'a Watch,
+    mover: &'a Mover,
+}
+
+impl Rights<'_> {
+    /// Returns whether a node rightfully serves a slot, or a client that asks for it.
+    fn may(&self, slot: u16, node: NodeId, asking: bool) -> bool {
+        let arrives = asking && self.target(slot) == Some(node);
+        self.watch.owner(slot) == Some(node) || arrives
+    }
+
+    /// Returns whether a node may see itself as the owner of a slot. Others may know better.
+    fn may_own(&self, slot: u16, node: NodeId) -> bool {
+        let named = self.mover.named.get(&slot) == Some(&node);
+        named || self.mover.names(slot, node) || self.watch.announces(node, slot)
+    }
+
+    /// Returns the node at which a slot arrives.
+    fn target(&self, slot: u16) -> Option<NodeId> {
+        let moving = self.mover.now.as_ref();
+        moving
+            .filter(|moving| moving.slot == slot)
+            .map(|moving| moving.to)
+    }
+
+    /// Returns whether a slot moves.
+    fn moves(&self, slot: u16) -> bool {
+        self.target(slot).is_some()
+    }
+}
+
+/// Runs a seed. Ends the process.
+pub fn run(seed: u64, plan: Plan, shape: Shape) -> ! {
+    world::with(|kernel| kernel.network.tap.port = Some(BUS));
+    let clients = (0..plan.clients).map(|number| Client::new(number, plan.nodes, &shape));
+    let mut cluster = Cluster {
+        clients: clients.collect(),
+        mover: Mover::default(),
+        watch: Watch::new(plan.nodes),
+        chores: Chores::default(),
+        draws: Draws::new(seed ^ 0x6275_7321),
+        question: None,
+        tasks: BinaryHeap::new(),
+        added: 0,
+        wakes: BTreeMap::new(),
+        dead: Vec::new(),
+        names: Vec::new(),
+        heals: false,
+        kills: 0,
+        plan,
+        shape,
+    };
+    cluster.create();
+    cluster.storm();
+    cluster.heal();
+    cluster.report()
+}
+
+impl Cluster {
+    fn add(&mut self, at: Nanos, task: Task) {
+        self.added += 1;
+        self.tasks.push(Reverse((at, self.added, task)));
+    }
+
+    /// Plans the next time at which a client or the mover acts.
+    fn wake(&mut self, at: Nanos, task: Task) {
+        if self.wakes.insert(task, at) != Some(at) {
+            self.add(at, task);
+        }
+    }
+
+    /// Starts a server.
+    fn start(&self, node: NodeId) {
+        let (loops, append_sync) = (self.plan.loops, self.plan.append_sync);
+        let shape = self.shape.clone();
+        let word = |yes: bool| if yes { "yes" } else { "no" };
+        world::start(node, move || {
+            let server = Server::builder()
+                .threads(loops)
+                .option("bind", &format!("10.0.0.{node}"))
+                .option("port", &PORT.to_string())
+                .option("dir", &format!("/sim/{node}"))
+                .option("appendonly", "yes")
+                .option("appendfsync", append_sync)
+                .option("cluster-enabled", "yes")
+                .option("cluster-bus-port-protected-mode", "no")
+                .option("cluster-node-timeout", &(shape.timeout / MILLI).to_string())
+                .option(
+                    "cluster-allow-replica-migration",
+                    word(shape.replicas_migrate),
+                )
+                .option("cluster-require-full-coverage", word(shape.full_coverage))
+                .option("repl-timeout", "5")
+                .option("repl-ping-replica-period", "1")
+                .option("repl-diskless-sync-delay", "0")
+                .option("enable-debug-command", "yes")
+                .option("protected-mode", "no")
+                // The slow log measures real time, which differs between two runs.
+                .option("slowlog-log-slower-than", "-1")
+                .option("seed", &(1_000 + node).to_string())
+                .spawn();
+            match server {
+                Ok(server) => server.join(),
+                Err(error) => verdict::stop(&format!("node {node} does not start: {error}")),
+            }
+        });
+    }
+
+    /// The time with faults.
+    fn storm(&mut self) {
+        for client in 0..self.clients.len() {
+            self.wake(world::now(), Task::Client(client));
+        }
+        self.wake(world::now() + SECOND, Task::Move);
+        if self.plan.fault_every > 0 {
+            self.add_fault();
+        }
+        self.add(world::now() + self.plan.storm, Task::EndStorm);
+        while self.step(Nanos::MAX) {}
+    }
+
+    /// Waits for the next thing and handles it. Returns false at the end of the storm.
+    fn step(&mut self, until: Nanos) -> bool {
+        let next = self.tasks.peek().map_or(until, |next| next.0.0.min(until));
+        for end in world::next(next) {
+            self.watch_bus();
+            self.changed(end);
+        }
+        self.watch_bus();
+        while let Some(Reverse((at, _, _))) = self.tasks.peek()
+            && *at <= world::now()
+        {
+            let Some(Reverse((at, _, task))) = self.tasks.pop() else {
+                break;
+            };
+            if self.wakes.get(&task).is_some_and(|wake| *wake != at) {
+                continue;
+            }
+            self.wakes.remove(&task);
+            match task {
+                Task::Client(client) => self.act(client),
+                Task::Move => self.act_move(),
+                Task::Fault => self.fault(),
+                Task::Kill(node) => self.kill(node),
+                Task::Restart(node) => self.restart(node),
+                Task::EndPartition(from, to) => {
+                    world::with(|kernel| kernel.set_link(from, to, true));
+                }
+                Task::EndStorm => return false,
+            }
+        }
+        true
+    }
+
+    fn act(&mut self, client: usize) {
+        let rights = Rights {
+            watch: &self.watch,
+            mover: &self.mover,
+        };
+        if let Some(at) = self.clients[client].act(&rights, &mut self.draws) {
+            self.wake(at, Task::Client(client));
+        }
+    }
+
+    fn changed(&mut self, end: EndId) {
+        let rights = Rights {
+            watch: &self.watch,
+            mover: &self.mover,
+        };
+        if let Some(at) = self.clients.iter().position(|client| client.owns(end)) {
+            if self.clients[at].changed(end, &rights, &mut self.draws) {
+                let pause = self.draws.between(0, self.plan.habits.pause / 2);
+                self.wake(world::now() + pause, Task::Client(at));
+            }
+        } else if self.mover.owns(end) {
+            let progress = self.mover.changed();
+            self.progress(progress);
+        } else if let Some(question) = self.question.as_mut().filter(|asked| asked.owns(end)) {
+            question.changed();
+        } else {
+            self.chores.changed(end);
+        }
+    }
+
+    /// Begins a move, or its next step.
+    fn act_move(&mut self) {
+        if self.mover.now.is_none() {
+            if !self.shape.moves || self.heals {
+                return;
+            }
+            let tags = self.clients.iter().flat_map(|client| &client.tags);
+            let slots: Vec<u16> = tags.map(|tag| tag.slot).collect();
+            if !self.mover.begin(&slots, &self.watch, &mut self.draws) {
+                self.wake(world::now() + SECOND, Task::Move);
+                return;
+            }
+            if let Some(moving) = &self.mover.now {
+                let slot = moving.slot;
+                self.each_tag(slot, tag::Tag::moves);
+            }
+        }
+        let progress = self.mover.act(&self.names);
+        self.progress(progress);
+    }
+
+    fn progress(&mut self, progress: Progress) {
+        let pause = self.draws.between(MILLI, 3 * SECOND);
+        match progress {
+            Progress::At(at) => self.wake(at, Task::Move),
+            Progress::Ended(_) => self.wake(world::now() + pause, Task::Move),
+            Progress::GivenUp(slot) => {
+                self.doubt(slot);
+                self.wake(world::now() + pause, Task::Move);
+            }
+        }
+    }
+
+    fn each_tag(&mut self, slot: u16, change: impl Fn(&mut tag::Tag)) {
+        let tags = self.clients.iter_mut().flat_map(|client| &mut client.tags);
+        tags.filter(|tag| tag.slot == slot).for_each(change);
+    }
+
+    /// Notes that the keys of a slot may be in two places.
+    fn doubt(&mut self, slot: u16) {
+        world::with(|kernel| kernel.trace.tell(|| format!("doubt {slot}")));
+        self.each_tag(slot, tag::Tag::doubt);
+        if let Some(moving) = self.mover.now.as_mut().filter(|moving| moving.slot == slot) {
+            moving.is_doubtful = true;
+        }
+    }
+
+    /// Reads the bus, and lets the clients know which promises are left.
+    fn watch_bus(&mut self) {
+        for taken in self.watch.look() {
+            self.taken(&taken);
+        }
+    }
+
+    fn taken(&mut self, taken: &Taken) {
+        let moving = self.mover.now.clone();
+        let tags = self.clients.iter().flat_map(|client| &client.tags);
+        let slots: Vec<u16> = tags.map(|tag| tag.slot).collect();
+        for slot in slots.into_iter().filter(|slot| taken.slots.contains(*slot)) {
+            let arrives = moving
+                .as_ref()
+                .is_some_and(|m| m.slot == slot && m.to == taken.by);
+            let named = self.mover.named.get(&slot) == Some(&taken.by);
+            if taken.elected {
+                if !self.shape.strict {
+                    self.each_tag(slot, tag::Tag::elected);
+                }
+            } else if taken.stolen || !arrives && !named {
+                self.doubt(slot);
+            }
+        }
+        // The new owner of a slot that moves has no replica that has promised to keep its keys, and
+        // the old owner's replicas do not know that the slot moves.
+        if let Some(moving) = moving
+            && (taken.elected || taken.stolen)
+            && [moving.from, moving.to].contains(&taken.from)
+        {
+            self.doubt(moving.slot);
+        }
+    }
+
+    fn report(&self) -> ! {
+        let done: u64 = self.clients.iter().map(|client| client.done).sum();
+        let redirected: u64 = self.clients.iter().map(|client| client.redirected).sum();
+        let figures = world::with(|kernel| {
+            format!(
+                "hash {:016x} simulated_ms {} commands {done} redirected {redirected} packets {} \
+                 elections {} moves {} open {} kills {} calls {} handovers {}",
+                kernel.trace.hash(),
+                kernel.now / MILLI,
+                self.watch.packets,
+                self.watch.elections,
+                self.mover.done,
+                self.mover.open.len(),
+                self.kills,
+                kernel.calls,
+                kernel.handovers,
+            )
+        });
+        verdict::pass(&figures)
+    }
+}

@@ -1,0 +1,293 @@
+//! The operator that moves slots, in the order that Redis's tools use: SETSLOT IMPORTING at the
+//! new owner, SETSLOT MIGRATING at the old one, MIGRATE until the slot is empty, SETSLOT NODE at
+//! the new owner and then at the old one.
+
+use std::collections::BTreeMap;
+
+use punctual_resp::Value;
+
+use super::watch::Watch;
+use crate::clients::PORT;
+use crate::kernel::draws::Draws;
+use crate::kernel::network::Address;
+use crate::kernel::streams::EndId;
+use crate::kernel::{MILLI, Nanos, NodeId, SECOND};
+use crate::link::{Link, Prepared};
+use crate::{verdict, world};
+
+/// Time after which a move is given up, and time after which a step is tried again.
+const MOVE: Nanos = 20 * SECOND;
+const STEP: Nanos = 3 * SECOND;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Step {
+    Import,
+    Migrate,
+    List,
+    Send(Vec<String>),
+    AssignAtNew,
+    AssignAtOld,
+}
+
+/// A slot that moves.
+#[derive(Clone, Debug)]
+pub struct Move {
+    pub slot: u16,
+    pub from: NodeId,
+    pub to: NodeId,
+    step: Step,
+    /// Replaces keys that the new owner has already: copies of a transfer without a reply.
+    replaces: bool,
+    until: Nanos,
+    has_ended: bool,
+    /// Time between two steps.
+    pause: Nanos,
+    /// A failure has met the move.
+    pub is_doubtful: bool,
+}
+
+#[derive(Default)]
+pub struct Mover {
+    pub now: Option<Move>,
+    link: Option<Link>,
+    /// Whether a command has no reply, and the time at which it is given up.
+    waits: bool,
+    until: Nanos,
+    /// Owners that finished moves have named.
+    pub named: BTreeMap<u16, NodeId>,
+    /// Slots whose move was given up.
+    pub open: Vec<u16>,
+    pub done: u64,
+}
+
+/// Progress of the move.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Call [`Mover::act`] at this time.
+    At(Nanos),
+    Ended(u16),
+    GivenUp(u16),
+}
+
+impl Mover {
+    /// Begins to move one of these slots. Returns false if it cannot be moved.
+    pub fn begin(&mut self, slots: &[u16], watch: &Watch, draws: &mut Draws) -> bool {
+        let slot = slots[draws.index(slots.len())];
+        let Some(from) = watch.owner(slot) else {
+            return false;
+        };
+        let others: Vec<NodeId> = watch
+            .owners()
+            .into_iter()
+            .filter(|to| *to != from)
+            .collect();
+        if others.is_empty() || self.open.contains(&slot) {
+            return false;
+        }
+        self.now = Some(Move {
+            slot,
+            from,
+            to: others[draws.index(others.len())],
+            step: Step::Import,
+            replaces: false,
+            until: world::now() + MOVE,
+            has_ended: false,
+            pause: draws.one_of(&[0, 10 * MILLI, 200 * MILLI]),
+            is_doubtful: false,
+        });
+        self.hang_up();
+        true
+    }
+
+    /// Returns whether a node is being told that it owns a slot.
+    pub fn names(&self, slot: u16, node: NodeId) -> bool {
+        let moving = self.now.as_ref().filter(|moving| moving.slot == slot);
+        moving.is_some_and(|moving| {
+            moving.to == node && matches!(moving.step, Step::AssignAtNew | Step::AssignAtOld)
+        })
+    }
+
+    pub fn owns(&self, end: EndId) -> bool {
+        self.link.as_ref().is_some_and(|link| link.owns(end))
+    }
+
+    fn hang_up(&mut self) {
+        if let Some(mut link) = self.link.take() {
+            link.lose();
+        }
+        self.waits = false;
+    }
+
+    /// Does the next thing. `names` are the IDs of the nodes.
+    pub fn act(&mut self, names: &[String]) -> Progress {
+        let now = world::now();
+        let Some(moving) = &mut self.now else {
+            return Progress::At(now + SECOND);
+        };
+        if now >= moving.until || moving.is_doubtful {
+            let slot = moving.slot;
+            self.open.push(slot);
+            self.now = None;
+            self.hang_up();
+            return Progress::GivenUp(slot);
+        }
+        if self.waits {
+            if now < self.until {
+                return Progress::At(self.until);
+            }
+            self.hang_up();
+        }
+        let Some(moving) = &mut self.now else {
+            return Progress::At(now + SECOND);
+        };
+        let at_new = matches!(moving.step, Step::Import | Step::AssignAtNew);
+        let node = if at_new { moving.to } else { moving.from };
+        if matches!(moving.step, Step::Send(_)) && moving.replaces {
+            // A copy that is still on its way must not replace a later one.
+            let (node, port) = (moving.to, PORT);
+            let to = Address { node, port };
+            if world::with(|kernel| kernel.has_remains(moving.from, to)) {
+                return Progress::At(now + 100 * MILLI);
+            }
+        }
+        if self.link.as_ref().is_none_or(|link| link.node != node) {
+            let mut link = Link::new(1);
+            link.node = node;
+            self.link = Some(link);
+        }
+        let Some(link) = &mut self.link else {
+            return Progress::At(now + SECOND);
+        };
+        if matches!(link.prepare(), Prepared::Ready { .. }) {
+            let line = moving.line(names);
+            link.push(&line);
+            link.flush();
+            self.waits = true;
+        }
+        self.until = now + STEP;
+        Progress::At(self.until)
+    }
+
+    /// Handles a change of the connection. Returns the progress of the move.
+    pub fn changed(&mut self) -> Progress {
+        let now = world::now();
+        let Some(link) = &mut self.link else {
+            return Progress::At(now + SECOND);
+        };
+        let arrived = link.read();
+        let soon = Progress::At(now + 20 * MILLI);
+        let pause = self.now.as_ref().map_or(0, |moving| moving.pause);
+        if let Some(reply) = arrived.replies.first() {
+            self.waits = false;
+            if let Some(moving) = &mut self.now {
+                let tell = || format!("move {moving:?}: {reply:.300?}");
+                world::with(|kernel| kernel.trace.tell(tell));
+                moving.replied(reply);
+                if moving.step == Step::AssignAtOld {
+                    self.named.insert(moving.slot, moving.to);
+                }
+                if moving.has_ended {
+                    let slot = moving.slot;
+                    self.now = None;
+                    self.done += 1;
+                    self.hang_up();
+                    return Progress::Ended(slot);
+                }
+            }
+            return match reply {
+                Value::Error(_) => soon,
+                _ => Progress::At(now + pause),
+            };
+        }
+        if arrived.lost {
+            self.hang_up();
+            return soon;
+        }
+        Progress::At(if arrived.connected { now } else { self.until })
+    }
+}
+
+impl Move {
+    /// Returns the command of the present step.
+    fn line(&self, names: &[String]) -> Vec<String> {
+        let slot = self.slot.to_string();
+        let set_slot = |words: [&str; 2]| -> Vec<String> {
+            let line = ["CLUSTER", "SETSLOT", &slot, words[0], words[1]];
+            line.map(str::to_owned).to_vec()
+        };
+        match &self.step {
+            Step::Import => set_slot(["IMPORTING", &names[self.from]]),
+            Step::Migrate => set_slot(["MIGRATING", &names[self.to]]),
+            Step::AssignAtNew | Step::AssignAtOld => set_slot(["NODE", &names[self.to]]),
+            Step::List => {
+                let line = ["CLUSTER", "GETKEYSINSLOT", &slot, "3"];
+                line.map(str::to_owned).to_vec()
+            }
+            Step::Send(keys) => {
+                let (host, port) = (format!("10.0.0.{}", self.to), PORT.to_string());
+                let line = ["MIGRATE", &host, &port, "", "0", "1000"];
+                let mut line = line.map(str::to_owned).to_vec();
+                if self.replaces {
+                    line.push("REPLACE".into());
+                }
+                line.push("KEYS".into());
+                line.extend_from_slice(keys);
+                line
+            }
+        }
+    }
+
+    /// Handles the reply to the present step.
+    fn replied(&mut self, reply: &Value) {
+        if let Value::Error(text) = reply {
+            let text = String::from_utf8_lossy(text);
+            let known = [
+                "ERR Can't assign hashslot",
+                "ERR Target instance replied with error: ",
+                "ERR I'm not the owner",
+                "ERR I'm already the owner",
+                "ERR Please use SETSLOT only with masters",
+                "ERR Target node is not a master",
+                "ERR I don't know about node",
+                "ERR Unknown node",
+                "IOERR ",
+                "READONLY ",
+                "UNBLOCKED ",
+                "MOVED ",
+                "LOADING ",
+                "CLUSTERDOWN ",
+                "TRYAGAIN ",
+            ];
+            if !known.iter().any(|known| text.starts_with(known)) {
+                verdict::stop(&format!("an unexpected error in {:?}: {text}", self.step));
+            }
+            self.replaces |= text.starts_with("IOERR") || text.contains("BUSYKEY");
+            if matches!(self.step, Step::Send(_)) || text.starts_with("ERR Can't assign") {
+                self.step = Step::List;
+            }
+            return;
+        }
+        self.step = match std::mem::replace(&mut self.step, Step::List) {
+            Step::Import => Step::Migrate,
+            Step::Migrate | Step::Send(_) => Step::List,
+            Step::AssignAtNew => Step::AssignAtOld,
+            Step::AssignAtOld => {
+                self.has_ended = true;
+                Step::AssignAtOld
+            }
+            Step::List => {
+                let Value::Array(keys) = reply else {
+                    verdict::stop(&format!("GETKEYSINSLOT: {reply:.100?}"));
+                };
+                let name = |key: &Value| match key {
+                    Value::Bulk(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+                    other => verdict::stop(&format!("GETKEYSINSLOT: {other:.100?}")),
+                };
+                match keys.is_empty() {
+                    true => Step::AssignAtNew,
+                    false => Step::Send(keys.iter().map(name).collect()),
+                }
+            }
+        };
+    }
+}

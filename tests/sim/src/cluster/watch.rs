@@ -1,0 +1,226 @@
+//! What the bus shows: a copy of each packet of the simulated network, and the rules that hold at
+//! every step.
+//!
+//! - In one configuration epoch, a slot has one owner.
+//! - A node votes for one candidate in an epoch, also after a restart.
+//! - A node's file has the votes and epochs that the node has revealed.
+//!
+//! The owner of a slot with the largest epoch that any packet has claimed is the *rightful* owner:
+//! what it acknowledges must stay.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use punctual_cluster::NodeId as Name;
+use punctual_cluster::packet::{Body, Header, Packet, frame};
+use punctual_cluster::slot::{SLOTS, SlotSet};
+
+use crate::kernel::NodeId;
+use crate::kernel::streams::EndId;
+use crate::{verdict, world};
+
+/// Slots with a new rightful owner.
+#[derive(Clone, Debug)]
+pub struct Taken {
+    pub slots: SlotSet,
+    pub from: NodeId,
+    pub by: NodeId,
+    /// The new owner was a replica of the old one.
+    pub elected: bool,
+    /// The new owner was a replica of another node.
+    pub stolen: bool,
+}
+
+/// State that a node has revealed on the bus.
+#[derive(Clone, Debug, Default)]
+struct Shown {
+    name: Option<Name>,
+    primary: Option<Name>,
+    config_epoch: u64,
+    slots: SlotSet,
+    /// Largest epoch of a vote.
+    voted: u64,
+}
+
+/// The observer of the bus.
+pub struct Watch {
+    inputs: BTreeMap<EndId, Vec<u8>>,
+    nodes: Vec<Shown>,
+    votes: BTreeMap<(Name, u64), NodeId>,
+    /// The rightful owner of each slot, and the epoch of its claim.
+    owners: Vec<Option<(NodeId, u64)>>,
+    taken: Vec<Taken>,
+    pub packets: u64,
+    pub elections: u64,
+}
+
+impl Watch {
+    pub fn new(nodes: usize) -> Self {
+        Self {
+            inputs: BTreeMap::new(),
+            nodes: vec![Shown::default(); nodes + 1],
+            votes: BTreeMap::new(),
+            owners: vec![None; usize::from(SLOTS)],
+            taken: Vec::new(),
+            packets: 0,
+            elections: 0,
+        }
+    }
+
+    /// Reads the packets since the last call. Returns the slots with new owners.
+    pub fn look(&mut self) -> Vec<Taken> {
+        for (end, bytes) in world::with(|kernel| std::mem::take(&mut kernel.network.tap.taken)) {
+            let mut input = self.inputs.remove(&end).unwrap_or_default();
+            input.extend_from_slice(&bytes);
+            let mut used = 0;
+            while let Ok(Some(length)) = frame(&input[used..])
+                && input.len() - used >= length
+            {
+                match Packet::decode(&input[used..used + length]) {
+                    Ok(packet) => self.packet(end, packet),
+                    Err(error) => verdict::stop(&format!("a packet cannot be read: {error}")),
+                }
+                used += length;
+            }
+            input.drain(..used);
+            if !input.is_empty() {
+                self.inputs.insert(end, input);
+            }
+        }
+        std::mem::take(&mut self.taken)
+    }
+
+    fn packet(&mut self, end: EndId, packet: Packet) {
+        self.packets += 1;
+        let Some(header) = packet.header else {
+            return;
+        };
+        let node_of = |end: EndId| world::with(|kernel| kernel.end_ref(end).address.node);
+        let (sender, receiver) = (node_of(end), node_of(end.peer()));
+        if packet.body == Body::AuthAck {
+            self.note_vote(sender, receiver, &header);
+        }
+        let shown = &mut self.nodes[sender];
+        let was = shown.primary;
+        shown.name = Some(header.sender);
+        shown.primary = header.primary;
+        if header.primary.is_some() {
+            return;
+        }
+        let epoch = header.config_epoch;
+        if shown.config_epoch == epoch && shown.slots == header.slots {
+            return;
+        }
+        let news = header.slots.clone();
+        (shown.config_epoch, shown.slots) = (epoch, header.slots);
+        self.claim(sender, epoch, &news, was);
+    }
+
+    /// Checks that a node votes for one candidate in an epoch.
+    fn note_vote(&mut self, voter: NodeId, candidate: NodeId, header: &Header) {
+        let epoch = header.current_epoch;
+        let first = *self
+            .votes
+            .entry((header.sender, epoch))
+            .or_insert(candidate);
+        if first != candidate {
+            verdict::stop(&format!(
+                "node {voter} votes twice in epoch {epoch}, for {first} and {candidate}"
+            ));
+        }
+        let voted = &mut self.nodes[voter].voted;
+        *voted = epoch.max(*voted);
+    }
+
+    /// Takes a primary's claim. `was` is the primary that it followed before.
+    fn claim(&mut self, node: NodeId, epoch: u64, slots: &SlotSet, was: Option<Name>) {
+        let mut lost: BTreeMap<NodeId, SlotSet> = BTreeMap::new();
+        for slot in slots.iter() {
+            let owner = &mut self.owners[usize::from(slot)];
+            match *owner {
+                Some((other, known)) if other != node && known == epoch => {
+                    verdict::stop(&format!(
+                        "slot {slot} has two owners in epoch {epoch}: {other} and {node}"
+                    ));
+                }
+                Some((_, known)) if known > epoch => {}
+                Some((other, _)) => {
+                    if other != node {
+                        lost.entry(other).or_default().insert(slot);
+                    }
+                    *owner = Some((node, epoch));
+                }
+                None => *owner = Some((node, epoch)),
+            }
+        }
+        for (from, slots) in lost {
+            let elected = was.is_some() && was == self.nodes[from].name;
+            self.elections += u64::from(elected);
+            let count = slots.len();
+            world::with(|kernel| {
+                let trace = &kernel.trace;
+                trace.tell(|| format!("taken {count} slots from {from} by {node} in {epoch}"));
+            });
+            self.taken.push(Taken {
+                slots,
+                from,
+                by: node,
+                elected,
+                stolen: was.is_some() && !elected,
+            });
+        }
+    }
+
+    /// Returns the rightful owner of a slot.
+    pub fn owner(&self, slot: u16) -> Option<NodeId> {
+        self.owners[usize::from(slot)].map(|owner| owner.0)
+    }
+
+    /// Returns whether a node has announced last that it owns a slot.
+    pub fn announces(&self, node: NodeId, slot: u16) -> bool {
+        let shown = &self.nodes[node];
+        shown.primary.is_none() && shown.slots.contains(slot)
+    }
+
+    /// Returns the nodes that own slots.
+    pub fn owners(&self) -> BTreeSet<NodeId> {
+        self.owners.iter().flatten().map(|owner| owner.0).collect()
+    }
+
+    /// Returns the nodes that follow a node.
+    pub fn replicas(&self, node: NodeId) -> BTreeSet<NodeId> {
+        let name = self.nodes[node].name;
+        let follows = |at: &usize| name.is_some() && self.nodes[*at].primary == name;
+        (1..self.nodes.len()).filter(follows).collect()
+    }
+
+    /// Checks the file of a node that is about to start: the node has revealed no vote and no
+    /// epoch that it would forget.
+    pub fn check_file(&self, node: NodeId) {
+        let file = world::with(|kernel| kernel.disks.contents(&format!("/sim/{node}/nodes.conf")));
+        let text = String::from_utf8_lossy(&file.unwrap_or_default()).into_owned();
+        let shown = &self.nodes[node];
+        let vote = text.lines().find_map(|line| {
+            let vote = line.strip_prefix("vars ")?.split_once("lastVoteEpoch ")?.1;
+            vote.trim().parse::<u64>().ok()
+        });
+        if vote.unwrap_or(0) < shown.voted {
+            verdict::stop(&format!(
+                "the file of node {node} has the vote {vote:?}, but the node has voted in {}",
+                shown.voted
+            ));
+        }
+        let own = text.lines().find(|line| line.contains("myself"));
+        let words: Vec<&str> = own.unwrap_or_default().split(' ').collect();
+        if words[0].parse().ok() != shown.name {
+            verdict::stop(&format!("the file of node {node} has another ID: {own:?}"));
+        }
+        let is_primary = words.get(3) == Some(&"-");
+        let epoch: u64 = words.get(6).and_then(|word| word.parse().ok()).unwrap_or(0);
+        if is_primary && shown.primary.is_none() && epoch < shown.config_epoch {
+            verdict::stop(&format!(
+                "the file of node {node} has the epoch {epoch}, but the node has announced {}",
+                shown.config_epoch
+            ));
+        }
+    }
+}
