@@ -33,13 +33,12 @@ impl Shared {
         });
         match saved {
             Ok(published) => {
-                if published != Published::Nothing {
-                    cluster.read_routes(|routes| {
+                let has_stable = published != Published::Nothing
+                    && cluster.read_routes(|routes| {
                         let (migrating, importing) = routes.moving();
-                        self.store.set_moving_slots(migrating, importing);
+                        self.store.set_moving_slots(migrating, importing)
                     });
-                }
-                if published == Published::ForClients {
+                if has_stable || published == Published::ForClients {
                     self.order_all(|| Order::RoutesChanged);
                 }
                 // Loop 0 also reads the machine's next deadline.

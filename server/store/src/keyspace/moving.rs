@@ -28,29 +28,40 @@ struct Slots {
     importing: BTreeSet<u16>,
 }
 
+impl Slots {
+    fn all(&self) -> impl Iterator<Item = u16> {
+        self.migrating.union(&self.importing).copied()
+    }
+
+    fn contains(&self, slot: u16) -> bool {
+        self.migrating.contains(&slot) || self.importing.contains(&slot)
+    }
+}
+
 impl Store {
-    /// Sets the slots that leave this node and the slots that arrive. After a slot has become
-    /// stable, the caller calls [`Turn::resume_timers`](crate::Turn::resume_timers) for all shards.
-    /// O(slots).
+    /// Sets the slots that leave this node and the slots that arrive. Returns true if a slot has
+    /// become stable: the caller then calls [`Turn::resume_timers`](crate::Turn::resume_timers) for
+    /// all shards. O(slots).
     pub fn set_moving_slots(
         &self,
         migrating: impl Iterator<Item = u16>,
         importing: impl Iterator<Item = u16>,
-    ) {
-        let mut slots = self.moving.slots.write();
-        *slots = Slots {
+    ) -> bool {
+        let new = Slots {
             migrating: migrating.collect(),
             importing: importing.collect(),
         };
-        let any = !slots.migrating.is_empty() || !slots.importing.is_empty();
+        let mut slots = self.moving.slots.write();
+        let some_ended = slots.all().any(|slot| !new.contains(slot));
+        let any = new.all().next().is_some();
+        *slots = new;
         self.moving.any.store(any, Ordering::SeqCst);
+        some_ended
     }
 
     /// Returns whether the slot of a key moves.
     pub(crate) fn moves(&self, key: &[u8]) -> bool {
-        self.in_moving(key, |slots, slot| {
-            slots.migrating.contains(&slot) || slots.importing.contains(&slot)
-        })
+        self.in_moving(key, Slots::contains)
     }
 
     /// Returns whether the slot of a key arrives at this node.
