@@ -34,6 +34,9 @@ const TIMEOUT: Duration = Duration::from_millis(100);
 /// A function that waits again and again in one way until `end`, and records each wait.
 type Way = fn(Instant, &mut Waits);
 
+/// A loop that runs for a time, and returns its CPU time in a second.
+type Loop = fn(Duration) -> f64;
+
 /// The ways of waiting: the name, true for Punctual's own timers, and the function.
 const WAYS: [(&str, bool, Way); 4] = [
     ("time::sleep", true, |end, waits| {
@@ -121,7 +124,7 @@ pub(crate) fn run(common: &Common, report: &mut Report) -> Result<()> {
     sheet.add(report, "lateness", &bars, &all.map(figures))?;
     sheet.show(report)?;
     let turn = Duration::from_secs(common.usual(1, 3));
-    let loops: [(&str, fn(Duration) -> f64); 3] = [
+    let loops: [(&str, Loop); 3] = [
         ("with timeouts", |lasting| poll(lasting, true)),
         ("without", |lasting| poll(lasting, false)),
         ("usleep in C", usleep),

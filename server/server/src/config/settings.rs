@@ -333,10 +333,7 @@ impl Settings {
             tls: TlsSettings::from_values(&values, &dir),
             metrics: MetricsSettings::from_values(&values),
             unixsocket: values.path("unixsocket").map(|path| dir.join(path)),
-            unixsocket_mode: match values.get("unixsocketperm") {
-                Value::Octal(bits) => *bits,
-                _ => 0,
-            },
+            unixsocket_mode: unixsocket_mode(&values),
             tcp_backlog: values.number("tcp-backlog"),
             tcp_keepalive_s: values.number("tcp-keepalive"),
             timeout_s: values.number("timeout"),
@@ -425,6 +422,13 @@ impl Settings {
             hz: values.number("hz"),
             dir,
         }
+    }
+}
+
+fn unixsocket_mode(values: &Values) -> u32 {
+    match values.get("unixsocketperm") {
+        Value::Octal(bits) => *bits,
+        _ => 0,
     }
 }
 

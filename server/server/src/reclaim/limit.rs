@@ -162,7 +162,9 @@ pub(crate) fn enforce(
             let freed = (before - own())
                 + (evicted * RECORD) as i64
                 + (turn.discarded.evicted_bytes() - discarded) as i64;
-            late = evicted > 0 && evicted % EVICTIONS_PER_CHECK == 0 && elapsed_us() >= step_us;
+            late = evicted > 0
+                && evicted.is_multiple_of(EVICTIONS_PER_CHECK)
+                && elapsed_us() >= step_us;
             freed >= excess + slack || late || evicted > 4 * EVICTIONS_PER_CHECK
         };
         let outcome = turn.evict(policy, loop_number, loops as usize, &mut enough);

@@ -463,6 +463,15 @@ const NEW_HELP: &[(&str, &[&str], &str)] = &[
     ),
     ("acl", &["ROLES", "    List all the role names."], "LOG"),
     (
+        "debug",
+        &[
+            "CHECK",
+            "    Check that indexes and counters agree with the data. Reply OK, or an error that",
+            "    names the first disagreements. Locks all keys for a time that depends on their number.",
+        ],
+        "CHANGE-REPL-ID",
+    ),
+    (
         "acl",
         &[
             "SETROLE <rolename> <attribute> [<attribute> ...]",
@@ -510,8 +519,8 @@ const NEW_HELP: &[(&str, &[&str], &str)] = &[
 #[test]
 fn help_texts_match_redis_for_supported_subcommands() {
     /// Subcommands of DEBUG, which are not in the command table.
-    const DEBUG: &str = "AOF-FLUSH-SLEEP ASSERT CHANGE-REPL-ID CONFIG-REWRITE-FORCE-ALL CRASH-AND-RECOVER DIGEST \
-        DIGEST-VALUE ERROR HELP HTSTATS HTSTATS-KEY LISTPACK LOADAOF LOG OBJECT PANIC PAUSE-CRON POPULATE PROTOCOL QUICKLIST \
+    const DEBUG: &str = "AOF-FLUSH-SLEEP ASSERT CHANGE-REPL-ID CHECK CONFIG-REWRITE-FORCE-ALL CRASH-AND-RECOVER \
+        DIGEST DIGEST-VALUE ERROR HELP HTSTATS HTSTATS-KEY LISTPACK LOADAOF LOG OBJECT PANIC PAUSE-CRON POPULATE PROTOCOL QUICKLIST \
         QUICKLIST-PACKED-THRESHOLD RELOAD REPLICATE REPLYBUFFER RESTART SEGFAULT SET-ACTIVE-EXPIRE \
         SET-DISABLE-DENY-SCRIPTS SET-SKIP-CHECKSUM-VALIDATION SLEEP";
     let redis = Redis::start(&["--enable-debug-command", "yes"]);

@@ -346,7 +346,10 @@ fn without_keys_to_evict_commands_are_refused() {
     let mut wire = Wire::to(server.port);
     set(&mut wire, "maxmemory", "1");
     let reply = wire.ask(&["SET", "k", "v"]);
-    assert!(matches!(&reply, Value::Error(text) if text.starts_with(b"OOM")), "{reply:?}");
+    assert!(
+        matches!(&reply, Value::Error(text) if text.starts_with(b"OOM")),
+        "{reply:?}"
+    );
     set(&mut wire, "maxmemory", "0");
     wire.expect(&["SET k v"], "+OK|");
     server.stop();

@@ -225,7 +225,7 @@ impl Tracked {
                 |to| {
                     to.equal("place", self.find(entry.hash, &entry.name), Some(at));
                     to.holds("the key is in its shard", belongs(&entry.name));
-                    to.holds("it has readers", entry.readers.len() > 0);
+                    to.holds("it has readers", !entry.readers.is_empty());
                 },
             );
         }

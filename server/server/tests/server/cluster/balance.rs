@@ -187,7 +187,7 @@ fn keys_of(program: Program, snapshot: &Path) -> i64 {
         Program::Real(peer) => peer.start(&options).expect("it is installed"),
     };
     let mut client = server.wire();
-    eventually(|| client.text("INFO persistence").contains("loading:0"));
+    eventually(|| client.text("INFO persistence").contains("\nloading:0"));
     client.int("DBSIZE")
 }
 

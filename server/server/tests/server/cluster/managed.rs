@@ -155,8 +155,8 @@ impl Managed {
 
     /// Notes the slots of each node, its moving slots, and its keys.
     pub(super) fn note_state(&mut self) {
-        for at in 0..self.nodes.len() {
-            let node = &mut self.nodes[at];
+        let mut lines = Vec::new();
+        for (name, node) in NAMES.iter().zip(&mut self.nodes) {
             let view = owners(node);
             let table = node.wire.text("CLUSTER NODES");
             let own = table.lines().find(|line| line.contains("myself"));
@@ -168,7 +168,10 @@ impl Managed {
             let keys = node.wire.int("DBSIZE");
             let slots = view.get(&node.id).cloned().unwrap_or_default();
             let moving = moving.join(" ");
-            self.note(&format!("{}: {slots} {moving} {keys} keys", NAMES[at]));
+            lines.push(format!("{name}: {slots} {moving} {keys} keys"));
+        }
+        for line in lines {
+            self.note(&line);
         }
     }
 

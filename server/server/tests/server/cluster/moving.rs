@@ -128,7 +128,7 @@ fn timers_wait_while_their_slot_moves() {
         let keep = format!("CLUSTER SETSLOT {slot} STABLE");
         to.wire.expect(&[&keep], "+OK|");
         from.wire.expect(&[&keep], "+OK|");
-        to.wait(&format!("GET {{{TAG}}}x"), |text| text == "c");
+        to.wait(&format!("GETRANGE {{{TAG}}}x 0 -1"), |text| text == "c");
         waiting(&mut to, 0);
     }
 }

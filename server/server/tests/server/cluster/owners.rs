@@ -17,7 +17,9 @@ const WRITERS: usize = 6;
 
 /// Starts two nodes that know each other. The first one owns all slots.
 fn pair(more: &[&str]) -> [Node; 2] {
-    let options = [&["--threads", "4"], more].concat();
+    // A node whose last slot leaves stays a primary.
+    let own = ["--threads", "4", "--cluster-allow-replica-migration", "no"];
+    let options = [&own, more].concat();
     let mut nodes = [(); 2].map(|()| Node::start_with(Program::Ours, &options).expect("built"));
     let [a, b] = &mut nodes;
     a.wire.run("CLUSTER ADDSLOTSRANGE 0 16383");

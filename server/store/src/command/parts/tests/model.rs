@@ -182,39 +182,7 @@ impl Model {
                 (line, format!("*1 :{reply}"))
             }
             Step::AddTimed(t, k, both, condition, ttl) => {
-                let members = self.keys.entry((t, k)).or_default();
-                let known = both.map(|m| members.contains_key(&m));
-                let holds = match condition {
-                    "MNX " => known == [false; 2],
-                    "MXX " => known == [true; 2],
-                    _ => true,
-                };
-                for m in both.into_iter().filter(|_| holds) {
-                    let deadline = members.get(&m).map_or(NEVER, |(_, deadline)| *deadline);
-                    let deadline = match ttl {
-                        Ttl::NotGiven => NEVER,
-                        Ttl::Keep => deadline,
-                        Ttl::After(0) => {
-                            members.remove(&m);
-                            continue;
-                        }
-                        Ttl::After(ms) => now + ms,
-                    };
-                    members.insert(m, (3 * i64::from(t == Kind::Zset), deadline));
-                }
-                let ttl = match ttl {
-                    Ttl::NotGiven => String::new(),
-                    Ttl::Keep => "KEEPTTL ".to_owned(),
-                    Ttl::After(ms) => format!("PX {ms} "),
-                };
-                let score = if t == Kind::Zset { "3 " } else { "" };
-                let (letter, key, [a, b]) = (t.letter(), t.key(k), both);
-                (
-                    format!(
-                        "{letter}ADDEX {key} {condition}{ttl}MEMBERS 2 {score}m{a} {score}m{b}"
-                    ),
-                    format!(":{}", u8::from(holds)),
-                )
+                self.add_timed(t, k, both, condition, ttl)
             }
             Step::Pop(k) => {
                 let members = self.keys.get_mut(&(Kind::Zset, k));
@@ -236,6 +204,48 @@ impl Model {
             }
             _ => return None,
         })
+    }
+
+    fn add_timed(
+        &mut self,
+        t: Kind,
+        k: u8,
+        both: [u8; 2],
+        condition: &str,
+        ttl: Ttl,
+    ) -> (String, String) {
+        let now = self.now;
+        let members = self.keys.entry((t, k)).or_default();
+        let known = both.map(|m| members.contains_key(&m));
+        let holds = match condition {
+            "MNX " => known == [false; 2],
+            "MXX " => known == [true; 2],
+            _ => true,
+        };
+        for m in both.into_iter().filter(|_| holds) {
+            let deadline = members.get(&m).map_or(NEVER, |(_, deadline)| *deadline);
+            let deadline = match ttl {
+                Ttl::NotGiven => NEVER,
+                Ttl::Keep => deadline,
+                Ttl::After(0) => {
+                    members.remove(&m);
+                    continue;
+                }
+                Ttl::After(ms) => now + ms,
+            };
+            members.insert(m, (3 * i64::from(t == Kind::Zset), deadline));
+        }
+        let ttl = match ttl {
+            Ttl::NotGiven => String::new(),
+            Ttl::Keep => "KEEPTTL ".to_owned(),
+            Ttl::After(ms) => format!("PX {ms} "),
+        };
+        let score = if t == Kind::Zset { "3 " } else { "" };
+        let (letter, key, [a, b]) = (t.letter(), t.key(k), both);
+        (
+            format!("{letter}ADDEX {key} {condition}{ttl}MEMBERS 2 {score}m{a} {score}m{b}"),
+            format!(":{}", u8::from(holds)),
+        )
     }
 
     fn apply_to_keys(&mut self, step: &Step) -> Option<(String, String)> {
