@@ -45,7 +45,7 @@ pub enum Part {
 }
 
 impl Part {
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Noise,
         Self::Clients,
         Self::Workers,

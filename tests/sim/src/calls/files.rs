@@ -291,6 +291,68 @@ unsafe extern "C" fn rename(from: *const c_char, to: *const c_char) -> c_int {
     }
 }
 
+/// The server gives this only whole paths and the flag that exchanges names.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn renameat2(
+    from_folder: c_int,
+    from: *const c_char,
+    to_folder: c_int,
+    to: *const c_char,
+    flags: c_uint,
+) -> c_int {
+    match (own_path(from), own_path(to)) {
+        (Some(from), Some(to)) if baton::current().is_some() => {
+            let done = baton::call(|kernel, _| {
+                kernel.trace.tell(|| format!("exchange {from} {to}"));
+                kernel.disks.exchange(from, to)
+            });
+            answer(done.then_some(0).ok_or(libc::ENOENT))
+        }
+        _ => {
+            let (from, to) = (from as usize, to as usize);
+            let args = [
+                from_folder as usize,
+                from,
+                to_folder as usize,
+                to,
+                flags as usize,
+            ];
+            real::call(libc::SYS_renameat2, args) as c_int
+        }
+    }
+}
+
+/// A second name of a file.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn linkat(
+    from_folder: c_int,
+    from: *const c_char,
+    to_folder: c_int,
+    to: *const c_char,
+    flags: c_int,
+) -> c_int {
+    match (own_path(from), own_path(to)) {
+        (Some(from), Some(to)) if baton::current().is_some() => {
+            let done = baton::call(|kernel, _| {
+                kernel.trace.tell(|| format!("link {from} {to}"));
+                kernel.disks.link(from, to)
+            });
+            answer(done.then_some(0).ok_or(libc::EEXIST))
+        }
+        _ => {
+            let (from, to) = (from as usize, to as usize);
+            let args = [
+                from_folder as usize,
+                from,
+                to_folder as usize,
+                to,
+                flags as usize,
+            ];
+            real::call(libc::SYS_linkat, args) as c_int
+        }
+    }
+}
+
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unlink(path: *const c_char) -> c_int {
     match own_path(path) {

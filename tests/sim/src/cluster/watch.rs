@@ -196,8 +196,18 @@ impl Watch {
     /// Checks the file of a node that is about to start: the node has revealed no vote and no
     /// epoch that it would forget.
     pub fn check_file(&self, node: NodeId) {
-        let file = world::with(|kernel| kernel.disks.contents(&format!("/sim/{node}/nodes.conf")));
-        let text = String::from_utf8_lossy(&file.unwrap_or_default()).into_owned();
+        let read = |name: &str| {
+            let path = format!("/sim/{node}/{name}");
+            let file = world::with(|kernel| kernel.disks.contents(&path));
+            String::from_utf8_lossy(&file.unwrap_or_default()).into_owned()
+        };
+        let mut text = read("nodes.conf");
+        let last = text.lines().next_back().unwrap_or_default();
+        let is_whole = text.ends_with('\n') && last.starts_with("vars ") && !text.contains('\0');
+        if !is_whole {
+            // A power cut came before the file was synced, so the server reads the synced copy.
+            text = read("nodes.conf.synced");
+        }
         let shown = &self.nodes[node];
         let vote = text.lines().find_map(|line| {
             let vote = line.strip_prefix("vars ")?.split_once("lastVoteEpoch ")?.1;

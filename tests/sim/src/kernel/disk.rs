@@ -169,16 +169,20 @@ impl Disks {
                 self.change(Naming::Add(path.to_owned(), inode));
             }
         }
-        file.inode = self.disk(path).names.files.get(path).copied();
+        file.inode = self.inode(path);
         if flags & libc::O_TRUNC != 0 {
             self.truncate(&file, 0);
         }
         Ok(file)
     }
 
+    fn inode(&mut self, path: &str) -> Option<Inode> {
+        self.disk(path).names.files.get(path).copied()
+    }
+
     /// Returns the contents of a file.
     pub fn contents(&mut self, path: &str) -> Option<Vec<u8>> {
-        let inode = self.disk(path).names.files.get(path).copied()?;
+        let inode = self.inode(path)?;
         Some(self.inodes[inode].now.clone())
     }
 
@@ -289,6 +293,28 @@ impl Disks {
             self.change(Naming::Rename(from.to_owned(), to.to_owned()));
         }
         found
+    }
+
+    /// Gives a file a second name. Returns false if there is no file, or the name is taken.
+    pub fn link(&mut self, from: &str, to: &str) -> bool {
+        let Some(inode) = self.inode(from) else {
+            return false;
+        };
+        let free = self.find(to).is_none();
+        if free {
+            self.change(Naming::Add(to.to_owned(), inode));
+        }
+        free
+    }
+
+    /// Exchanges the names of two files. A power cut may undo one of the names only.
+    pub fn exchange(&mut self, one: &str, other: &str) -> bool {
+        let (Some(first), Some(second)) = (self.inode(one), self.inode(other)) else {
+            return false;
+        };
+        self.change(Naming::Add(other.to_owned(), first));
+        self.change(Naming::Add(one.to_owned(), second));
+        true
     }
 
     pub fn remove(&mut self, path: &str) -> bool {
