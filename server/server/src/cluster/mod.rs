@@ -120,8 +120,8 @@ impl Cluster {
         machine_ms.saturating_sub(self.epoch_ms)
     }
 
-    /// Calls the machine, saves its table once, and publishes the routes once. If the table cannot be
-    /// saved, nothing of this call is ordered, and the server must stop.
+    /// Calls the machine, saves its table once, and publishes the routes once. If the table cannot
+    /// be saved, nothing of this call is ordered, and the server must stop.
     pub(crate) fn run<R>(
         &self,
         work: impl FnOnce(&mut Machine, u64) -> R,

@@ -2,13 +2,13 @@
 //!
 //! With several loops, the slot may leave between the check and the command. Invariant: **a command
 //! runs only if its slot was checked under the lock of the slot's shard, and the shard stays locked
-//! until the command has run.** So admission's check, which holds no lock, only orders the
-//! errors, and the check is repeated under the lock ([`Dispatcher::misplaced_meanwhile`]). Whoever
-//! takes a slot away publishes the new routes first and locks the shard afterwards, or holds it:
-//! SETSLOT NODE holds it while it counts the keys and publishes; MIGRATE deletes keys, and loop 0
-//! deletes the keys of a lost slot, under it. Each of them sees the writes of all commands that ran
-//! under the old routes, and no such command runs later. With one loop, commands and changes of
-//! routes take turns anyway.
+//! until the command has run.** So admission's check, which holds no lock, only orders the errors,
+//! and the check is repeated under the lock ([`Dispatcher::misplaced_meanwhile`]). A command that
+//! takes a slot away publishes the new routes and then locks the shard, or holds the lock
+//! meanwhile: SETSLOT NODE holds it while it counts the keys and publishes; MIGRATE deletes keys,
+//! and loop 0 deletes the keys of a lost slot, under it. Each of them sees the writes of all
+//! commands that ran under the old routes, and no such command runs later. With one loop, commands
+//! and changes of routes take turns anyway.
 
 use punctual_cluster::slot;
 use punctual_resp::Args;
