@@ -9,7 +9,7 @@ use super::sockets::{gathered, receive, send_all};
 use super::{answer, fail, is_ours, own_path, real};
 use crate::baton;
 use crate::kernel::descriptors::Object;
-use crate::kernel::disk::{Found, OpenFile};
+use crate::kernel::disk::{Disks, Found, OpenFile};
 use crate::kernel::{Kernel, Lie};
 
 /// Kinds of objects that a descriptor is read and written through.
@@ -277,18 +277,30 @@ unsafe extern "C" fn statx(
     }))
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn rename(from: *const c_char, to: *const c_char) -> c_int {
+/// Changes names of the simulated disk, or calls the system with the arguments.
+unsafe fn change_names<const N: usize>(
+    from: *const c_char,
+    to: *const c_char,
+    change: (&str, fn(&mut Disks, &str, &str) -> bool),
+    error: c_int,
+    system: (c_long, [usize; N]),
+) -> c_int {
     match (own_path(from), own_path(to)) {
         (Some(from), Some(to)) if baton::current().is_some() => {
             let done = baton::call(|kernel, _| {
-                kernel.trace.tell(|| format!("rename {from} {to}"));
-                kernel.disks.rename(from, to)
+                kernel.trace.tell(|| format!("{} {from} {to}", change.0));
+                change.1(&mut kernel.disks, from, to)
             });
-            answer(done.then_some(0).ok_or(libc::ENOENT))
+            answer(done.then_some(0).ok_or(error))
         }
-        _ => real::call(libc::SYS_rename, [from as usize, to as usize]) as c_int,
+        _ => real::call(system.0, system.1) as c_int,
     }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn rename(from: *const c_char, to: *const c_char) -> c_int {
+    let system = (libc::SYS_rename, [from as usize, to as usize]);
+    change_names(from, to, ("rename", Disks::rename), libc::ENOENT, system)
 }
 
 /// The server gives this only whole paths and the flag that exchanges names.
@@ -300,26 +312,22 @@ unsafe extern "C" fn renameat2(
     to: *const c_char,
     flags: c_uint,
 ) -> c_int {
-    match (own_path(from), own_path(to)) {
-        (Some(from), Some(to)) if baton::current().is_some() => {
-            let done = baton::call(|kernel, _| {
-                kernel.trace.tell(|| format!("exchange {from} {to}"));
-                kernel.disks.exchange(from, to)
-            });
-            answer(done.then_some(0).ok_or(libc::ENOENT))
-        }
-        _ => {
-            let (from, to) = (from as usize, to as usize);
-            let args = [
-                from_folder as usize,
-                from,
-                to_folder as usize,
-                to,
-                flags as usize,
-            ];
-            real::call(libc::SYS_renameat2, args) as c_int
-        }
-    }
+    let (first, second) = (from as usize, to as usize);
+    let args = [
+        from_folder as usize,
+        first,
+        to_folder as usize,
+        second,
+        flags as usize,
+    ];
+    let system = (libc::SYS_renameat2, args);
+    change_names(
+        from,
+        to,
+        ("exchange", Disks::exchange),
+        libc::ENOENT,
+        system,
+    )
 }
 
 /// A second name of a file.
@@ -331,26 +339,21 @@ unsafe extern "C" fn linkat(
     to: *const c_char,
     flags: c_int,
 ) -> c_int {
-    match (own_path(from), own_path(to)) {
-        (Some(from), Some(to)) if baton::current().is_some() => {
-            let done = baton::call(|kernel, _| {
-                kernel.trace.tell(|| format!("link {from} {to}"));
-                kernel.disks.link(from, to)
-            });
-            answer(done.then_some(0).ok_or(libc::EEXIST))
-        }
-        _ => {
-            let (from, to) = (from as usize, to as usize);
-            let args = [
-                from_folder as usize,
-                from,
-                to_folder as usize,
-                to,
-                flags as usize,
-            ];
-            real::call(libc::SYS_linkat, args) as c_int
-        }
-    }
+    let (first, second) = (from as usize, to as usize);
+    let args = [
+        from_folder as usize,
+        first,
+        to_folder as usize,
+        second,
+        flags as usize,
+    ];
+    change_names(
+        from,
+        to,
+        ("link", Disks::link),
+        libc::EEXIST,
+        (libc::SYS_linkat, args),
+    )
 }
 
 #[unsafe(no_mangle)]
