@@ -277,11 +277,14 @@ unsafe extern "C" fn statx(
     }))
 }
 
+/// A change of two names of the simulated disk. Returns false if it cannot be.
+type Change = fn(&mut Disks, &str, &str) -> bool;
+
 /// Changes names of the simulated disk, or calls the system with the arguments.
 unsafe fn change_names<const N: usize>(
     from: *const c_char,
     to: *const c_char,
-    change: (&str, fn(&mut Disks, &str, &str) -> bool),
+    change: (&str, Change),
     error: c_int,
     system: (c_long, [usize; N]),
 ) -> c_int {
