@@ -5,7 +5,7 @@
 //! *live* while its record has the same stamp, otherwise *stale*. Invariant: a record with a
 //! deadline has exactly one live entry, filed at the deadline or earlier (a later deadline only
 //! rewrites the record); other records have no live entry, and the stamp 0. A due timer that waits
-//! for its slot is an exception: it has no entry ([`Db::hold_timer`]). Every change of a deadline
+//! for its slot is an exception: it has no entry (`Db::hold_timer`). Every change of a deadline
 //! goes through [`Db::set_deadline`], every removal of a key through `Db::unlink`.
 //!
 //! Values with a *timeline* (times at which something in the value is due, such as the deadlines of
