@@ -3,6 +3,7 @@
 
 use punctual_resp::Value;
 
+use crate::kernel::draws::Draws;
 use crate::kernel::{MILLI, NodeId, SECOND};
 use crate::limits::Evicts;
 use crate::promises::{ISOLATION, Isolation};
@@ -33,6 +34,15 @@ fn replicas_of(reply: Option<Value>) -> Vec<NodeId> {
         (offset > 0).then_some(node)
     };
     replicas.iter().filter_map(node).collect()
+}
+
+/// Moves a node's wall clock by milliseconds, a second or hours. `back` is the chance in a million
+/// that it moves back.
+pub fn jump_clock(node: NodeId, back: u64, draws: &mut Draws) {
+    let most = draws.one_of(&[5 * MILLI, SECOND, 3 * 3_600 * SECOND]);
+    let by = draws.between(1, most) as i64;
+    let by = if draws.chance(back) { -by } else { by };
+    world::with(|kernel| kernel.jump_clock(node, by));
 }
 
 impl Driver {
@@ -76,12 +86,7 @@ impl Driver {
                 let time = self.draws.between(MILLI, 3 * SECOND);
                 world::with(|kernel| kernel.freeze(node, time));
             }
-            3 if self.plan.clock_jumps => {
-                let most = self.draws.one_of(&[5 * MILLI, SECOND, 3 * 3_600 * SECOND]);
-                let by = self.draws.between(1, most) as i64;
-                let by = if self.draws.chance(300_000) { -by } else { by };
-                world::with(|kernel| kernel.jump_clock(node, by));
-            }
+            3 if self.plan.clock_jumps => jump_clock(node, 300_000, &mut self.draws),
             4 | 5 if self.plan.partitions => self.partition(node),
             6 | 7 if self.plan.chores => {
                 self.chores.begin(node, self.plan.writable, &mut self.draws);

@@ -1,7 +1,8 @@
 //! What goes wrong in a cluster.
 
 use super::{Cluster, Task};
-use crate::kernel::{MILLI, NodeId, SECOND};
+use crate::faults::jump_clock;
+use crate::kernel::{MILLI, NodeId};
 use crate::world;
 
 impl Cluster {
@@ -34,12 +35,7 @@ impl Cluster {
                 let time = self.draws.between(MILLI, 3 * self.shape.timeout);
                 world::with(|kernel| kernel.freeze(node, time));
             }
-            5 if self.plan.clock_jumps => {
-                let most = self.draws.one_of(&[5 * MILLI, SECOND, 3 * 3_600 * SECOND]);
-                let by = self.draws.between(1, most) as i64;
-                let by = if self.draws.chance(500_000) { -by } else { by };
-                world::with(|kernel| kernel.jump_clock(node, by));
-            }
+            5 if self.plan.clock_jumps => jump_clock(node, 500_000, &mut self.draws),
             6 | 7 if self.plan.partitions => self.partition(node),
             8 => self.chores.send(node, &["CLUSTER", "FAILOVER"]),
             9 => {
