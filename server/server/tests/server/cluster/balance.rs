@@ -151,6 +151,10 @@ fn backup(programs: &[Program]) -> Option<String> {
         let tag = slot::tag(slot);
         let at = usize::from(slot / 5_461).min(2);
         managed.run(at, &format!("HSET {{{tag}}} field {slot}"));
+        if at == 0 {
+            // Keys are counted on the replica, too.
+            assert_eq!(managed.nodes[0].wire.int("WAIT 1 0"), 1);
+        }
     }
     managed.manage("call <b:at> CLUSTER COUNTKEYSINSLOT 1");
     managed.manage("call <b:at> DBSIZE --cluster-only-masters");
