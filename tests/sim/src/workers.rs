@@ -261,9 +261,11 @@ impl Ledger {
             Work::AddEntry(id) => self.entries.added(id),
             Work::ReadEntry(_) => {
                 let node = self.node;
-                let lasts =
-                    |time, from, to| wall(node, from, to).1 >= wall(node, from, from).0 + time;
-                let (entry, id) = self.entries.read(reply, span, &lasts)?;
+                // The clock may jump back between the delivery and its reply.
+                let may_be_over = |lease: Span, at| {
+                    wall(node, lease.sent, at).1 >= earliest(node, lease) + LEASE_MS * MILLI
+                };
+                let (entry, id) = self.entries.read(reply, span, &may_be_over)?;
                 let acknowledges = self.drains || draws.chance(700_000);
                 return acknowledges.then_some(Work::AckEntry(entry, id));
             }
