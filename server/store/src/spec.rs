@@ -224,7 +224,7 @@ pub struct Facts {
     pub since: &'static str,
     /// One-line description.
     pub summary: &'static str,
-    /// Time complexity.
+    /// Time complexity; O(1) unless the row sets it.
     pub complexity: &'static str,
     /// Changes: Redis version and description, oldest first.
     pub history: &'static [(&'static str, &'static str)],
@@ -256,7 +256,7 @@ impl Facts {
             categories: &[],
             since: "1.0.0",
             summary: "",
-            complexity: "",
+            complexity: "O(1)",
             history: &[],
             deprecated: None,
             internal: false,
@@ -490,16 +490,34 @@ impl<H> Row<H> {
         self
     }
 
-    /// Sets the documentation: first version, complexity, summary.
+    /// Sets the first version, the complexity and the summary, for rows where they fit in a line.
     #[must_use]
     pub const fn doc(
-        mut self,
+        self,
         since: &'static str,
         complexity: &'static str,
         summary: &'static str,
     ) -> Self {
-        self.facts.since = since;
+        self.since(since).complexity(complexity).summary(summary)
+    }
+
+    /// Sets the first Redis version with the command.
+    #[must_use]
+    pub const fn since(mut self, version: &'static str) -> Self {
+        self.facts.since = version;
+        self
+    }
+
+    /// Sets the time complexity, if it is not O(1).
+    #[must_use]
+    pub const fn complexity(mut self, complexity: &'static str) -> Self {
         self.facts.complexity = complexity;
+        self
+    }
+
+    /// Sets the description, one sentence or two.
+    #[must_use]
+    pub const fn summary(mut self, summary: &'static str) -> Self {
         self.facts.summary = summary;
         self
     }

@@ -63,11 +63,8 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
         ),
     ],
 )
-.doc(
-    "8.10.0",
-    "Depends on subcommand.",
-    "A container for commands of online backups.",
-)];
+.since("8.10.0")
+.summary("A container for commands of online backups.")];
 
 fn done(result: Result<(), String>, reply: &mut Reply) -> Result<(), Error> {
     result.map_err(|error| Error::Text(format!("ERR {error}").into()))?;

@@ -24,35 +24,27 @@ const ADMIN: Flags = SELF.or(Flags::ADMIN);
 /// Rows of the commands in this file.
 pub(crate) static COMMANDS: &[ServerCommand] =
     &[
-        ServerCommand::container("client", Group::Connection, SUBCOMMANDS).doc(
-            "2.4.0",
-            "Depends on subcommand.",
-            "A container for client connection commands.",
-        ),
+        ServerCommand::container("client", Group::Connection, SUBCOMMANDS)
+            .since("2.4.0")
+            .summary("A container for client connection commands."),
     ];
 
 static SUBCOMMANDS: &[ServerCommand] = &[
-    row("caching", 3, SELF, caching).doc(
-        "6.0.0",
-        "O(1)",
-        "Instructs the server whether to track the keys in the next request.",
-    )
-    .syntax("(mode: YES | NO)"),
-    row("getname", 2, SELF, get_name).doc(
-        "2.6.9",
-        "O(1)",
-        "Returns the name of the connection.",
-    ),
-    row("getredir", 2, SELF, get_redir).doc(
-        "6.0.0",
-        "O(1)",
-        "Returns the client ID to which the connection's tracking notifications are redirected.",
-    ),
-    row("help", 2, HELPS, help).doc(
-        "5.0.0",
-        "O(1)",
-        "Returns helpful text about the different subcommands.",
-    ),
+    row("caching", 3, SELF, caching)
+        .since("6.0.0")
+        .summary("Instructs the server whether to track the keys in the next request.")
+        .syntax("(mode: YES | NO)"),
+    row("getname", 2, SELF, get_name)
+        .since("2.6.9")
+        .summary("Returns the name of the connection."),
+    row("getredir", 2, SELF, get_redir)
+        .since("6.0.0")
+        .summary(
+            "Returns the client ID to which the connection's tracking notifications are redirected.",
+        ),
+    row("help", 2, HELPS, help)
+        .since("5.0.0")
+        .summary("Returns helpful text about the different subcommands."),
     row("id", 2, SELF, id).doc("5.0.0", "O(1)", "Returns the unique client ID of the connection."),
     row("info", 2, SELF, info).tips(&["nondeterministic_output"]).doc("6.2.0", "O(1)", "Returns information about the connection."),
     row("kill", -3, ADMIN, kill)
@@ -87,18 +79,16 @@ static SUBCOMMANDS: &[ServerCommand] = &[
             "[client-type: TYPE (NORMAL | MASTER | REPLICA | PUBSUB)]@5.0.0 [ID \
              client-id@6.2.0 ...]",
         ),
-    row("no-evict", 3, ADMIN, no_evict).doc(
-        "7.0.0",
-        "O(1)",
-        "Sets the client eviction mode of the connection.",
-    )
-    .syntax("(enabled: ON | OFF)"),
-    row("no-touch", 3, SELF, no_touch).doc(
-        "7.2.0",
-        "O(1)",
-        "Controls whether commands sent by the client affect the LRU/LFU of accessed keys.",
-    )
-    .syntax("(enabled: ON | OFF)"),
+    row("no-evict", 3, ADMIN, no_evict)
+        .since("7.0.0")
+        .summary("Sets the client eviction mode of the connection.")
+        .syntax("(enabled: ON | OFF)"),
+    row("no-touch", 3, SELF, no_touch)
+        .since("7.2.0")
+        .summary(
+            "Controls whether commands sent by the client affect the LRU/LFU of accessed keys.",
+        )
+        .syntax("(enabled: ON | OFF)"),
     row("pause", -3, ADMIN, pause)
         .doc("3.0.0", "O(1)", "Suspends commands processing.")
         .history(&[(
@@ -106,45 +96,38 @@ static SUBCOMMANDS: &[ServerCommand] = &[
             "`CLIENT PAUSE WRITE` mode added along with the `mode` option.",
         )])
         .syntax("timeout:integer [mode: WRITE | ALL]@6.2.0"),
-    row("reply", 3, SELF.or(Flags::RESHAPES_REPLIES), reply_mode).doc(
-        "3.2.0",
-        "O(1)",
-        "Instructs the server whether to reply to commands.",
-    )
-    .syntax("(action: ON | OFF | SKIP)"),
-    row("setinfo", 4, SELF, set_info).doc(
-        "7.2.0",
-        "O(1)",
-        "Sets information specific to the client or connection.",
-    )
-    .syntax("(attr: LIB-NAME libname | LIB-VER libver)"),
+    row("reply", 3, SELF.or(Flags::RESHAPES_REPLIES), reply_mode)
+        .since("3.2.0")
+        .summary("Instructs the server whether to reply to commands.")
+        .syntax("(action: ON | OFF | SKIP)"),
+    row("setinfo", 4, SELF, set_info)
+        .since("7.2.0")
+        .summary("Sets information specific to the client or connection.")
+        .syntax("(attr: LIB-NAME libname | LIB-VER libver)"),
     row("setname", 3, SELF, set_name).doc("2.6.9", "O(1)", "Sets the connection name.")
         .syntax("connection-name"),
-    row("tracking", -3, SELF, tracking).doc(
-        "6.0.0",
-        "O(1). Some options may introduce additional complexity.",
-        "Controls server-assisted client-side caching for the connection.",
-    )
-    .syntax(
-        "(status: ON | OFF) [REDIRECT client-id] [PREFIX prefix] ... [BCAST] [OPTIN] \
-         [OPTOUT] [NOLOOP]",
-    ),
-    row("trackinginfo", 2, SELF, tracking_info).doc(
-        "6.2.0",
-        "O(1)",
-        "Returns information about server-assisted client-side caching for the connection.",
-    ),
-    row("unblock", -3, ADMIN, unblock).doc(
-        "5.0.0",
-        "O(log N) where N is the number of client connections",
-        "Unblocks a client blocked by a blocking command from a different connection.",
-    )
-    .syntax("client-id [unblock-type: TIMEOUT | ERROR]"),
-    row("unpause", 2, ADMIN, unpause).doc(
-        "6.2.0",
-        "O(N) Where N is the number of paused clients",
-        "Resumes processing commands from paused clients.",
-    ),
+    row("tracking", -3, SELF, tracking)
+        .since("6.0.0")
+        .complexity("O(1). Some options may introduce additional complexity.")
+        .summary("Controls server-assisted client-side caching for the connection.")
+        .syntax(
+            "(status: ON | OFF) [REDIRECT client-id] [PREFIX prefix] ... [BCAST] [OPTIN] \
+             [OPTOUT] [NOLOOP]",
+        ),
+    row("trackinginfo", 2, SELF, tracking_info)
+        .since("6.2.0")
+        .summary(
+            "Returns information about server-assisted client-side caching for the connection.",
+        ),
+    row("unblock", -3, ADMIN, unblock)
+        .since("5.0.0")
+        .complexity("O(log N) where N is the number of client connections")
+        .summary("Unblocks a client blocked by a blocking command from a different connection.")
+        .syntax("client-id [unblock-type: TIMEOUT | ERROR]"),
+    row("unpause", 2, ADMIN, unpause)
+        .since("6.2.0")
+        .complexity("O(N) Where N is the number of paused clients")
+        .summary("Resumes processing commands from paused clients."),
 ];
 
 /// Returns the name, or an error if it has characters that would break a line of CLIENT LIST.

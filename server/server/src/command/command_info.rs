@@ -22,45 +22,37 @@ const fn row(name: &'static str, arity: i32, handler: ServerHandler) -> ServerCo
 /// Rows of the commands in this file.
 pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand {
     subcommands: SUBCOMMANDS,
-    ..row("command", -1, command).tips(ANY_ORDER).doc(
-        "2.8.13",
-        "O(N) where N is the total number of Redis commands",
-        "Returns detailed information about all commands.",
-    )
+    ..row("command", -1, command)
+        .tips(ANY_ORDER)
+        .since("2.8.13")
+        .complexity("O(N) where N is the total number of Redis commands")
+        .summary("Returns detailed information about all commands.")
 }];
 
 static SUBCOMMANDS: &[ServerCommand] = &[
     row("count", 2, count).doc("2.8.13", "O(1)", "Returns the number of commands."),
     row("docs", -2, docs)
         .tips(ANY_ORDER)
-        .doc(
-            "7.0.0",
-            "O(N) where N is the number of commands to look up",
-            "Returns documentation of one, several or all commands.",
-        )
+        .since("7.0.0")
+        .complexity("O(N) where N is the number of commands to look up")
+        .summary("Returns documentation of one, several or all commands.")
         .syntax("[command-name ...]"),
     row("getkeys", -3, get_keys)
-        .doc(
-            "2.8.13",
-            "O(N) where N is the number of arguments to the command",
-            "Extracts the key names from a command.",
-        )
+        .since("2.8.13")
+        .complexity("O(N) where N is the number of arguments to the command")
+        .summary("Extracts the key names from a command.")
         .syntax("command [arg ...]"),
     row("getkeysandflags", -3, get_keys_and_flags)
-        .doc(
-            "7.0.0",
-            "O(N) where N is the number of arguments to the command",
-            "Extracts the key names and their access flags from a command.",
-        )
+        .since("7.0.0")
+        .complexity("O(N) where N is the number of arguments to the command")
+        .summary("Extracts the key names and their access flags from a command.")
         .syntax("command [arg ...]"),
     ServerCommand::help(Group::Server, "5.0.0", help).categories(&["connection"]),
     row("info", -2, info)
         .tips(ANY_ORDER)
-        .doc(
-            "2.8.13",
-            "O(N) where N is the number of commands to look up",
-            "Returns information about one, several or all commands.",
-        )
+        .since("2.8.13")
+        .complexity("O(N) where N is the number of commands to look up")
+        .summary("Returns information about one, several or all commands.")
         .history(&[(
             "7.0.0",
             "Allowed to be called with no argument to get info on all commands.",
@@ -68,11 +60,9 @@ static SUBCOMMANDS: &[ServerCommand] = &[
         .syntax("[command-name ...]"),
     row("list", -2, list)
         .tips(ANY_ORDER)
-        .doc(
-            "7.0.0",
-            "O(N) where N is the total number of Redis commands",
-            "Returns the names of commands.",
-        )
+        .since("7.0.0")
+        .complexity("O(N) where N is the total number of Redis commands")
+        .summary("Returns the names of commands.")
         .syntax("[FILTERBY (MODULE module-name | ACLCAT category | PATTERN pattern)]"),
 ];
 

@@ -32,11 +32,9 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
                 "7.0.0",
                 "Added the ability to pass multiple pattern parameters in one call",
             )])
-            .doc(
-                "2.0.0",
-                "O(N) when N is the number of configuration parameters provided",
-                "Returns the effective values of configuration parameters.",
-            )
+            .since("2.0.0")
+            .complexity("O(N) when N is the number of configuration parameters provided")
+            .summary("Returns the effective values of configuration parameters.")
             .syntax("parameter ..."),
         row("set", -4, set)
             .secrets(secrets_of_set)
@@ -45,26 +43,19 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
                 "7.0.0",
                 "Added the ability to set multiple parameters in one call.",
             )])
-            .doc(
-                "2.0.0",
-                "O(N) when N is the number of configuration parameters provided",
-                "Sets configuration parameters at run time.",
-            )
+            .since("2.0.0")
+            .complexity("O(N) when N is the number of configuration parameters provided")
+            .summary("Sets configuration parameters at run time.")
             .syntax("(data: parameter value) ..."),
-        row("rewrite", 2, rewrite).doc(
-            "2.8.0",
-            "O(1)",
-            "Writes the effective configuration to the configuration file.",
-        ),
+        row("rewrite", 2, rewrite)
+            .since("2.8.0")
+            .summary("Writes the effective configuration to the configuration file."),
         row("resetstat", 2, reset_stat).doc("2.0.0", "O(1)", "Resets the server's statistics."),
         ServerCommand::help(Group::Server, "5.0.0", help),
     ],
 )
-.doc(
-    "2.0.0",
-    "Depends on subcommand.",
-    "A container for server configuration commands.",
-)];
+.since("2.0.0")
+.summary("A container for server configuration commands.")];
 
 fn get(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let found = call.shared.config.lock().get(args.skip(2).iter());

@@ -48,18 +48,15 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
         .syntax("message"),
     row("auth", -2, BEFORE_AUTH, auth)
         .secrets(|args| (1..args.len()).collect())
-        .doc(
-            "1.0.0",
-            "O(N) where N is the number of passwords of the user",
-            "Authenticates the connection.",
-        )
+        .since("1.0.0")
+        .complexity("O(N) where N is the number of passwords of the user")
+        .summary("Authenticates the connection.")
         .history(&[("6.0.0", "Added the username argument.")])
         .syntax("[username@6.0.0] password"),
     row("hello", -1, BEFORE_AUTH.or(Flags::RESHAPES_REPLIES), hello)
         .secrets(secrets_of_hello)
-        .doc(
-            "6.0.0",
-            "O(1)",
+        .since("6.0.0")
+        .summary(
             "Selects the protocol version, and optionally authenticates and names the connection.",
         )
         .history(&[("6.2.0", "The protocol version became optional.")])

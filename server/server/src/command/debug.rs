@@ -30,11 +30,9 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
     Group::Server,
     debug,
 )
-.doc(
-    "1.0.0",
-    "Depends on subcommand.",
-    "A container for debugging commands.",
-)];
+.since("1.0.0")
+.complexity("Depends on subcommand.")
+.summary("A container for debugging commands.")];
 
 /// A subcommand of DEBUG.
 struct Subcommand {

@@ -30,11 +30,9 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
     .access(&["RO access"])
     .doc("7.0.0", DEPENDS, "Invokes a read-only function.")
     .syntax("function numkeys [key ...] [arg ...]"),
-    ServerCommand::container("function", Group::Scripting, FUNCTIONS).doc(
-        "7.0.0",
-        "Depends on subcommand.",
-        "A container for function commands.",
-    ),
+    ServerCommand::container("function", Group::Scripting, FUNCTIONS)
+        .since("7.0.0")
+        .summary("A container for function commands."),
 ];
 
 const DEPENDS: &str = "Depends on the function that is executed.";
@@ -42,24 +40,19 @@ const DEPENDS: &str = "Depends on the function that is executed.";
 const FUNCTIONS: &[ServerCommand] = &[
     row("delete", 3, CHANGES, delete)
         .tips(EVERYWHERE)
-        .doc(
-            "7.0.0",
-            "O(N) where N is the number of libraries.",
-            "Deletes a library and its functions.",
-        )
+        .since("7.0.0")
+        .complexity("O(N) where N is the number of libraries.")
+        .summary("Deletes a library and its functions.")
         .syntax("library-name"),
-    row("dump", 2, Flags::NOSCRIPT, dump).doc(
-        "7.0.0",
-        "O(N) where N is the number of libraries.",
-        "Dumps all libraries into a serialized binary payload.",
-    ),
+    row("dump", 2, Flags::NOSCRIPT, dump)
+        .since("7.0.0")
+        .complexity("O(N) where N is the number of libraries.")
+        .summary("Dumps all libraries into a serialized binary payload."),
     row("flush", -2, CHANGES, flush)
         .tips(EVERYWHERE)
-        .doc(
-            "7.0.0",
-            "O(N) where N is the number of functions deleted.",
-            "Deletes all libraries and functions.",
-        )
+        .since("7.0.0")
+        .complexity("O(N) where N is the number of functions deleted.")
+        .summary("Deletes all libraries and functions.")
         .syntax("[flush-type: ASYNC | SYNC]"),
     ServerCommand::help(Group::Scripting, "7.0.0", help),
     row("kill", 2, Flags::NOSCRIPT.or(Flags::ALLOW_BUSY), kill)
@@ -67,27 +60,21 @@ const FUNCTIONS: &[ServerCommand] = &[
         .doc("7.0.0", "O(1)", "Terminates a function during execution."),
     row("list", -2, Flags::NOSCRIPT, list)
         .tips(&["nondeterministic_output_order"])
-        .doc(
-            "7.0.0",
-            "O(N) where N is the number of functions.",
-            "Returns information about all libraries.",
-        )
+        .since("7.0.0")
+        .complexity("O(N) where N is the number of functions.")
+        .summary("Returns information about all libraries.")
         .syntax("[LIBRARYNAME library-name-pattern] [WITHCODE]"),
     row("load", -3, CHANGES.or(Flags::DENYOOM), load)
         .tips(EVERYWHERE)
-        .doc(
-            "7.0.0",
-            "O(N) where N is the number of libraries, besides the run of the library.",
-            "Creates a library.",
-        )
+        .since("7.0.0")
+        .complexity("O(N) where N is the number of libraries, besides the run of the library.")
+        .summary("Creates a library.")
         .syntax("[REPLACE] function-code"),
     row("restore", -3, CHANGES.or(Flags::DENYOOM), restore)
         .tips(EVERYWHERE)
-        .doc(
-            "7.0.0",
-            "O(N) where N is the number of functions on the payload.",
-            "Restores all libraries from a payload.",
-        )
+        .since("7.0.0")
+        .complexity("O(N) where N is the number of functions on the payload.")
+        .summary("Restores all libraries from a payload.")
         .syntax("serialized-value [policy: FLUSH | APPEND | REPLACE]"),
     row("stats", 2, Flags::NOSCRIPT.or(Flags::ALLOW_BUSY), stats)
         .tips(&[
@@ -95,11 +82,8 @@ const FUNCTIONS: &[ServerCommand] = &[
             "request_policy:all_shards",
             "response_policy:special",
         ])
-        .doc(
-            "7.0.0",
-            "O(1)",
-            "Returns information about a function during execution.",
-        ),
+        .since("7.0.0")
+        .summary("Returns information about a function during execution."),
 ];
 
 const CHANGES: Flags = Flags::WRITE.or(Flags::NOSCRIPT);

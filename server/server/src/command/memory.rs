@@ -39,26 +39,20 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
     &[
         row("doctor", doctor).doc("4.0.0", "O(1)", "Outputs a memory problems report."),
         ServerCommand::help(Group::Server, "4.0.0", help),
-        row("malloc-stats", malloc_stats).doc(
-            "4.0.0",
-            ALLOCATOR_COST,
-            "Returns the allocator statistics.",
-        ),
+        row("malloc-stats", malloc_stats)
+            .since("4.0.0")
+            .complexity(ALLOCATOR_COST)
+            .summary("Returns the allocator statistics."),
         row("purge", purge)
             .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
-            .doc(
-                "4.0.0",
-                ALLOCATOR_COST,
-                "Asks the allocator to release memory.",
-            ),
+            .since("4.0.0")
+            .complexity(ALLOCATOR_COST)
+            .summary("Asks the allocator to release memory."),
         row("stats", stats).doc("4.0.0", "O(1)", "Returns details about memory usage."),
     ],
 )
-.doc(
-    "4.0.0",
-    "Depends on subcommand.",
-    "A container for memory diagnostics commands.",
-)];
+.since("4.0.0")
+.summary("A container for memory diagnostics commands.")];
 
 /// Memory usage by part, in bytes.
 #[derive(Default)]

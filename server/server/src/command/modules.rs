@@ -20,11 +20,9 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
         ServerCommand::help(Group::Server, "5.0.0", help),
         row("list", 2, ADMIN, list)
             .tips(&["nondeterministic_output_order"])
-            .doc(
-                "4.0.0",
-                "O(N) where N is the number of loaded modules.",
-                "Returns all loaded modules.",
-            ),
+            .since("4.0.0")
+            .complexity("O(N) where N is the number of loaded modules.")
+            .summary("Returns all loaded modules."),
         row("load", -3, LOADS, load)
             .doc("4.0.0", "O(1)", "Loads a module.")
             .syntax("path [arg ...]"),
@@ -36,11 +34,8 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
             .syntax("name"),
     ],
 )
-.doc(
-    "4.0.0",
-    "Depends on subcommand.",
-    "A container for module commands.",
-)];
+.since("4.0.0")
+.summary("A container for module commands.")];
 
 fn list(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     reply.array(0);

@@ -50,11 +50,9 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
         "Executes a read-only server-side Lua script by SHA1 digest.",
     )
     .syntax("sha1 numkeys [key ...] [arg ...]"),
-    ServerCommand::container("script", Group::Scripting, SCRIPTS).doc(
-        "2.6.0",
-        "Depends on subcommand.",
-        "A container for Lua scripts management commands.",
-    ),
+    ServerCommand::container("script", Group::Scripting, SCRIPTS)
+        .since("2.6.0")
+        .summary("A container for Lua scripts management commands."),
 ];
 
 pub(super) const RUNS: Flags = Flags::NOSCRIPT
@@ -96,30 +94,23 @@ const fn runs(
 
 const SCRIPTS: &[ServerCommand] = &[
     row("debug", 3, Flags::NOSCRIPT, debug)
-        .doc(
-            "3.2.0",
-            "O(1)",
-            "Sets the debug mode of server-side Lua scripts.",
-        )
+        .since("3.2.0")
+        .summary("Sets the debug mode of server-side Lua scripts.")
         .syntax("(mode: YES | SYNC | NO)"),
     row("exists", -3, Flags::NOSCRIPT, exists)
         .tips(&[
             "request_policy:all_shards",
             "response_policy:agg_logical_and",
         ])
-        .doc(
-            "2.6.0",
-            "O(N) with N being the number of scripts asked for.",
-            "Determines whether server-side Lua scripts exist in the script cache.",
-        )
+        .since("2.6.0")
+        .complexity("O(N) with N being the number of scripts asked for.")
+        .summary("Determines whether server-side Lua scripts exist in the script cache.")
         .syntax("sha1 ..."),
     row("flush", -2, Flags::NOSCRIPT, flush)
         .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
-        .doc(
-            "2.6.0",
-            "O(N) with N being the number of scripts in the cache.",
-            "Removes all server-side Lua scripts from the script cache.",
-        )
+        .since("2.6.0")
+        .complexity("O(N) with N being the number of scripts in the cache.")
+        .summary("Removes all server-side Lua scripts from the script cache.")
         .history(&[(
             "6.2.0",
             "Added the `ASYNC` and `SYNC` flushing mode modifiers.",
@@ -128,19 +119,14 @@ const SCRIPTS: &[ServerCommand] = &[
     ServerCommand::help(Group::Scripting, "5.0.0", help),
     row("load", 3, Flags::NOSCRIPT.or(Flags::STALE), load)
         .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
-        .doc(
-            "2.6.0",
-            "O(N) with N being the length in bytes of the script body.",
-            "Loads a server-side Lua script to the script cache.",
-        )
+        .since("2.6.0")
+        .complexity("O(N) with N being the length in bytes of the script body.")
+        .summary("Loads a server-side Lua script to the script cache.")
         .syntax("script"),
     row("kill", 2, Flags::NOSCRIPT.or(Flags::ALLOW_BUSY), kill)
         .tips(ONE_OF_ALL)
-        .doc(
-            "2.6.0",
-            "O(1)",
-            "Terminates a server-side Lua script during execution.",
-        ),
+        .since("2.6.0")
+        .summary("Terminates a server-side Lua script during execution."),
 ];
 
 fn eval(call: &mut Call, args: Args, _: &mut Reply) -> Result<(), Error> {

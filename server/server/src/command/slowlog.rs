@@ -26,11 +26,9 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
     &[
         row("get", -2, get)
             .tips(&["request_policy:all_nodes", "nondeterministic_output"])
-            .doc(
-                "2.2.12",
-                "O(N) where N is the number of entries returned",
-                "Returns the slow log's latest entries.",
-            )
+            .since("2.2.12")
+            .complexity("O(N) where N is the number of entries returned")
+            .summary("Returns the slow log's latest entries.")
             .history(&[(
                 "4.0.0",
                 "Added client IP address, port and name to the reply.",
@@ -43,25 +41,17 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
                 "response_policy:agg_sum",
                 "nondeterministic_output",
             ])
-            .doc(
-                "2.2.12",
-                "O(1)",
-                "Returns the number of entries in the slow log.",
-            ),
+            .since("2.2.12")
+            .summary("Returns the number of entries in the slow log."),
         row("reset", 2, reset)
             .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
-            .doc(
-                "2.2.12",
-                "O(N) where N is the number of entries in the slowlog",
-                "Clears all entries from the slow log.",
-            ),
+            .since("2.2.12")
+            .complexity("O(N) where N is the number of entries in the slowlog")
+            .summary("Clears all entries from the slow log."),
     ],
 )
-.doc(
-    "2.2.12",
-    "Depends on subcommand.",
-    "A container for slow log commands.",
-)];
+.since("2.2.12")
+.summary("A container for slow log commands.")];
 
 /// Default number of entries that GET returns.
 const COUNT: usize = 10;

@@ -163,11 +163,9 @@ macro_rules! members {
         $flags:expr, $summary:expr, $syntax:literal) => {
         row($name, $arity, $flags, $group, $handler)
             .access(&[$access])
-            .doc(
-                $since,
-                "O(N) where N is the number of specified members.",
-                $summary,
-            )
+            .since($since)
+            .complexity("O(N) where N is the number of specified members.")
+            .summary($summary)
             .syntax($syntax)
     };
 }

@@ -14,62 +14,51 @@ use crate::turn::{Command, Cx, Handler};
 use crate::value::stream::Stream;
 
 /// The family's rows.
-pub static COMMANDS: &[Command] = &[
-    Command::container("notify", Group::Server, SUBCOMMANDS).doc(
-        NOT_IN_REDIS,
-        "Depends on subcommand.",
-        "A container for rules that append keyspace events to streams.",
-    ),
-];
+pub static COMMANDS: &[Command] = &[Command::container("notify", Group::Server, SUBCOMMANDS)
+    .since(NOT_IN_REDIS)
+    .summary("A container for rules that append keyspace events to streams.")];
 
 /// Version that COMMAND DOCS shows for commands that Redis does not have.
 const NOT_IN_REDIS: &str = "255.255.255";
 
 static SUBCOMMANDS: &[Command] = &[
     change("del", -3, WRITE, del)
-        .doc(
-            NOT_IN_REDIS,
-            "O(N*M) where N is the number of rules and M is the number of names.",
-            "Deletes rules. Keeps their streams.",
-        )
+        .since(NOT_IN_REDIS)
+        .complexity("O(N*M) where N is the number of rules and M is the number of names.")
+        .summary("Deletes rules. Keeps their streams.")
         .syntax("name ..."),
     row("get", 3, READ, get)
-        .doc(
-            NOT_IN_REDIS,
-            "O(N) where N is the number of rules.",
-            "Returns the settings and the statistics of a rule.",
-        )
+        .since(NOT_IN_REDIS)
+        .complexity("O(N) where N is the number of rules.")
+        .summary("Returns the settings and the statistics of a rule.")
         .syntax("name"),
-    row("help", 2, READ, show_help).doc(
-        NOT_IN_REDIS,
-        "O(1)",
-        "Returns helpful text about the subcommands.",
-    ),
-    row("list", 2, READ, list).doc(
-        NOT_IN_REDIS,
-        "O(N) where N is the number of rules.",
-        "Returns the names of all rules.",
-    ),
+    row("help", 2, READ, show_help)
+        .since(NOT_IN_REDIS)
+        .summary("Returns helpful text about the subcommands."),
+    row("list", 2, READ, list)
+        .since(NOT_IN_REDIS)
+        .complexity("O(N) where N is the number of rules.")
+        .summary("Returns the names of all rules."),
     change("set", -5, WRITE.or(Flags::DENYOOM), set_rule)
         .option_keys(&RULE_KEYS)
         .access(&["RW insert"])
-        .doc(
-            NOT_IN_REDIS,
+        .since(NOT_IN_REDIS)
+        .complexity(
             "O(N) where N is the number of rules. With MAXAGE also O(M) where M is the number of \
              entries that are removed from the stream.",
-            "Creates or replaces a rule.",
         )
+        .summary("Creates or replaces a rule.")
         .syntax(
             "name STREAM key [EVENTS letters] [MATCH pattern] [VALUE (NONE | STRING | \
              DUMP)] [MAXBYTES bytes:integer] [MAXAGE milliseconds]",
         ),
     row("streams", 3, Flags::STALE.or(Flags::WHOLE), streams)
-        .doc(
-            NOT_IN_REDIS,
+        .since(NOT_IN_REDIS)
+        .complexity(
             "O(N) where N is the number of rules. In cluster mode also O(M) where M is the number \
              of slots.",
-            "Returns the keys of a rule's streams on this server.",
         )
+        .summary("Returns the keys of a rule's streams on this server.")
         .syntax("name"),
 ];
 

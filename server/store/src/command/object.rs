@@ -12,27 +12,21 @@ use crate::value::string::Str;
 
 /// The family's rows.
 pub static COMMANDS: &[Command] = &[
-    Command::container("memory", Group::Server, &[MEMORY_USAGE]).doc(
-        "4.0.0",
-        "Depends on subcommand.",
-        "A container for memory diagnostics commands.",
-    ),
-    Command::container("object", Group::Generic, OBJECT).doc(
-        "2.2.3",
-        "Depends on subcommand.",
-        "A container for object introspection commands.",
-    ),
+    Command::container("memory", Group::Server, &[MEMORY_USAGE])
+        .since("4.0.0")
+        .summary("A container for memory diagnostics commands."),
+    Command::container("object", Group::Generic, OBJECT)
+        .since("2.2.3")
+        .summary("A container for object introspection commands."),
 ];
 
 const MEMORY_USAGE: Command =
     Command::new("usage", -3, Flags::READONLY, Group::Server, memory_usage)
         .keys(2, 2, 1)
         .access(&["RO"])
-        .doc(
-            "4.0.0",
-            "O(N) where N is the number of samples.",
-            "Estimates the memory usage of a key.",
-        )
+        .since("4.0.0")
+        .complexity("O(N) where N is the number of samples.")
+        .summary("Estimates the memory usage of a key.")
         .syntax("key [SAMPLES count]");
 
 /// DEBUG OBJECT: address, encoding and usage of a value. The container DEBUG is a server command.
@@ -50,19 +44,13 @@ static OBJECT: &[Command] = &[
         .doc("2.2.3", "O(1)", "Returns the internal encoding of a value.")
         .syntax("key"),
     row("freq", freq)
-        .doc(
-            "4.0.0",
-            "O(1)",
-            "Returns the logarithmic access frequency counter of a key.",
-        )
+        .since("4.0.0")
+        .summary("Returns the logarithmic access frequency counter of a key.")
         .syntax("key"),
     Command::help(Group::Generic, "6.2.0", help),
     row("idletime", idle_time)
-        .doc(
-            "2.2.3",
-            "O(1)",
-            "Returns the time since the last access to a key in seconds.",
-        )
+        .since("2.2.3")
+        .summary("Returns the time since the last access to a key in seconds.")
         .syntax("key"),
     row("refcount", ref_count)
         .doc("2.2.3", "O(1)", "Returns the reference count of a value.")

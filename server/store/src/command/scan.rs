@@ -30,12 +30,12 @@ pub static COMMANDS: &[Command] = &[Command::new(
     "request_policy:special",
     "response_policy:special",
 ])
-.doc(
-    "2.8.0",
+.since("2.8.0")
+.complexity(
     "O(1) for each call, O(N) for a complete iteration, where N is the number of keys in \
      the database.",
-    "Iterates over the key names in the database.",
 )
+.summary("Iterates over the key names in the database.")
 .history(&[("6.0.0", "Added the `TYPE` option.")])
 .syntax("cursor [MATCH pattern] [COUNT count] [TYPE type@6.0.0]")];
 

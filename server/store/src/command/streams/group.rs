@@ -30,28 +30,21 @@ pub(super) static SUBCOMMANDS: &[Command] = &[
         .syntax("key group consumer"),
     row("delconsumer", 5, Flags::WRITE, delete_consumer)
         .access(&["RW delete"])
-        .doc(
-            "5.0.0",
-            "O(N) where N is the number of the consumer's pending entries.",
-            "Deletes a consumer from a consumer group.",
-        )
+        .since("5.0.0")
+        .complexity("O(N) where N is the number of the consumer's pending entries.")
+        .summary("Deletes a consumer from a consumer group.")
         .syntax("key group consumer"),
     row("destroy", 4, Flags::WRITE, destroy)
         .access(&["RW delete"])
-        .doc(
-            "5.0.0",
-            "O(N) where N is the number of the group's pending entries.",
-            "Destroys a consumer group.",
-        )
+        .since("5.0.0")
+        .complexity("O(N) where N is the number of the group's pending entries.")
+        .summary("Destroys a consumer group.")
         .syntax("key group"),
     Command::help(Family::Stream, "5.0.0", show_help),
     row("setid", -5, Flags::WRITE, set_id)
         .access(&["RW update"])
-        .doc(
-            "5.0.0",
-            "O(1)",
-            "Sets the last delivered ID of a consumer group.",
-        )
+        .since("5.0.0")
+        .summary("Sets the last delivered ID of a consumer group.")
         .history(&[("7.0.0", "Added the optional `entries_read` argument.")])
         .syntax(
             "key group (id-selector: id | (new-id: $)) [entriesread: ENTRIESREAD \
@@ -62,11 +55,9 @@ pub(super) static SUBCOMMANDS: &[Command] = &[
         // The keys are the stream and the dead-letter stream.
         .keys(2, 8, 6)
         .access(&["RW access delete", "RW insert"])
-        .doc(
-            "7.2.0",
-            "O(N*log(N)) where N is the number of the group's pending entries.",
-            "Sets the time after which an unacknowledged entry is delivered again.",
-        ),
+        .since("7.2.0")
+        .complexity("O(N*log(N)) where N is the number of the group's pending entries.")
+        .summary("Sets the time after which an unacknowledged entry is delivered again."),
 ];
 
 const GROW: Flags = Flags::WRITE.or(Flags::DENYOOM);

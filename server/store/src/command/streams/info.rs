@@ -14,22 +14,18 @@ use crate::value::stream::{Group, Id, Stream};
 pub(super) static SUBCOMMANDS: &[Command] = &[
     row("consumers", 4, consumers)
         .tips(&["nondeterministic_output"])
-        .doc(
-            "5.0.0",
-            "O(N) where N is the number of consumers.",
-            "Returns the consumers of a consumer group.",
-        )
+        .since("5.0.0")
+        .complexity("O(N) where N is the number of consumers.")
+        .summary("Returns the consumers of a consumer group.")
         .history(&[(
             "7.2.0",
             "Added the `inactive` field, and changed the meaning of `idle`.",
         )])
         .syntax("key group"),
     row("groups", 3, groups)
-        .doc(
-            "5.0.0",
-            "O(N) where N is the number of groups.",
-            "Returns the consumer groups of a stream.",
-        )
+        .since("5.0.0")
+        .complexity("O(N) where N is the number of groups.")
+        .summary("Returns the consumer groups of a stream.")
         .history(&[("7.0.0", "Added the `entries-read` and `lag` fields")])
         .syntax("key"),
     Command::help(Family::Stream, "5.0.0", show_help),
