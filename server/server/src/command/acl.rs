@@ -5,6 +5,7 @@ use std::sync::Arc;
 use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
+use punctual_store::command::help;
 use punctual_store::error::{brief, c_string};
 use punctual_store::spec::{Flags, Group};
 
@@ -74,7 +75,7 @@ static SUBCOMMANDS: &[ServerCommand] = &[
             ),
         ])
         .syntax("username"),
-    ServerCommand::help(Group::Server, "6.0.0", help),
+    ServerCommand::help(Group::Server, "6.0.0", |_, _, reply| help(reply, "ACL", HELP)),
     row("list", 2, ADMIN, list)
         .since("6.0.0")
         .complexity("O(N). Where N is the number of configured users.")
@@ -499,46 +500,39 @@ fn dry_run(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> 
     Ok(())
 }
 
-fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    punctual_store::command::help(
-        reply,
-        "ACL",
-        &[
-            "CAT [<category>]",
-            "    List all commands that belong to <category>, or all command categories",
-            "    when no category is specified.",
-            "DELROLE <rolename> [<rolename> ...]",
-            "    Delete a list of roles that no user has.",
-            "DELUSER <username> [<username> ...]",
-            "    Delete a list of users.",
-            "DRYRUN <username> <command> [<arg> ...]",
-            "    Returns whether the user can execute the given command without executing the command.",
-            "GETROLE <rolename>",
-            "    Get the role's details, and the users that have it.",
-            "GETUSER <username>",
-            "    Get the user's details.",
-            "GENPASS [<bits>]",
-            "    Generate a secure 256-bit user password. The optional `bits` argument can",
-            "    be used to specify a different size.",
-            "LIST",
-            "    Show users details in config file format.",
-            "LOAD",
-            "    Reload users from the ACL file.",
-            "LOG [<count> | RESET]",
-            "    Show the ACL log entries.",
-            "ROLES",
-            "    List all the role names.",
-            "SAVE",
-            "    Save the current config to the ACL file.",
-            "SETROLE <rolename> <attribute> [<attribute> ...]",
-            "    Create or modify a role with the specified attributes.",
-            "SETUSER <username> <attribute> [<attribute> ...]",
-            "    Create or modify a user with the specified attributes.",
-            "USERS",
-            "    List all the registered usernames.",
-            "WHOAMI",
-            "    Return the current connection username.",
-        ],
-    );
-    Ok(())
-}
+const HELP: &[&str] = &[
+    "CAT [<category>]",
+    "    List all commands that belong to <category>, or all command categories",
+    "    when no category is specified.",
+    "DELROLE <rolename> [<rolename> ...]",
+    "    Delete a list of roles that no user has.",
+    "DELUSER <username> [<username> ...]",
+    "    Delete a list of users.",
+    "DRYRUN <username> <command> [<arg> ...]",
+    "    Returns whether the user can execute the given command without executing the command.",
+    "GETROLE <rolename>",
+    "    Get the role's details, and the users that have it.",
+    "GETUSER <username>",
+    "    Get the user's details.",
+    "GENPASS [<bits>]",
+    "    Generate a secure 256-bit user password. The optional `bits` argument can",
+    "    be used to specify a different size.",
+    "LIST",
+    "    Show users details in config file format.",
+    "LOAD",
+    "    Reload users from the ACL file.",
+    "LOG [<count> | RESET]",
+    "    Show the ACL log entries.",
+    "ROLES",
+    "    List all the role names.",
+    "SAVE",
+    "    Save the current config to the ACL file.",
+    "SETROLE <rolename> <attribute> [<attribute> ...]",
+    "    Create or modify a role with the specified attributes.",
+    "SETUSER <username> <attribute> [<attribute> ...]",
+    "    Create or modify a user with the specified attributes.",
+    "USERS",
+    "    List all the registered usernames.",
+    "WHOAMI",
+    "    Return the current connection username.",
+];

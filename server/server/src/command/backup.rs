@@ -2,6 +2,7 @@
 
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
+use punctual_store::command::help;
 use punctual_store::spec::{Flags, Group};
 
 use crate::node::call::{Call, ServerCommand, ServerHandler};
@@ -36,7 +37,9 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
             cleanup,
             "Removes the files of a sealed or failed backup.",
         ),
-        ServerCommand::help(Group::Server, "8.10.0", help),
+        ServerCommand::help(Group::Server, "8.10.0", |_, _, reply| {
+            help(reply, "BACKUP", HELP)
+        }),
         row(
             "list",
             ADMIN.or(Flags::STALE),
@@ -111,24 +114,17 @@ fn list(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     Ok(())
 }
 
-fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    punctual_store::command::help(
-        reply,
-        "BACKUP",
-        &[
-            "START",
-            "    Start a new backup into the configured 'backupdirname'.",
-            "SEAL",
-            "    Freeze the current backup (BASE + INCR + manifest).",
-            "ABORT",
-            "    Cancel a backup that has not been sealed yet.",
-            "CLEANUP",
-            "    Remove a sealed backup's files and return to idle.",
-            "STATUS",
-            "    Report the current backup state.",
-            "LIST",
-            "    List the immutable files pinned so far.",
-        ],
-    );
-    Ok(())
-}
+const HELP: &[&str] = &[
+    "START",
+    "    Start a new backup into the configured 'backupdirname'.",
+    "SEAL",
+    "    Freeze the current backup (BASE + INCR + manifest).",
+    "ABORT",
+    "    Cancel a backup that has not been sealed yet.",
+    "CLEANUP",
+    "    Remove a sealed backup's files and return to idle.",
+    "STATUS",
+    "    Report the current backup state.",
+    "LIST",
+    "    List the immutable files pinned so far.",
+];

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
+use punctual_store::command::help;
 use punctual_store::keyspace::waiters::Waiter;
 use punctual_store::spec::{Flags, Group};
 
@@ -45,7 +46,7 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
                 .complexity("O(N log S) for N keys that fall due in S shards")
                 .summary("Sets a virtual clock to a later time in Unix milliseconds.")
                 .syntax("unix-time-milliseconds"),
-            ServerCommand::help(Group::Server, "7.2.0", help),
+            ServerCommand::help(Group::Server, "7.2.0", |_, _, reply| help(reply, "CLOCK", HELP)),
         ],
     )
     .since("7.2.0")
@@ -129,18 +130,11 @@ fn reply_when_sent(shared: &Arc<Shared>, loop_number: usize, waiter: &Arc<Waiter
     });
 }
 
-fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    punctual_store::command::help(
-        reply,
-        "CLOCK",
-        &[
-            "NOW",
-            "    Return the server's clock in unix milliseconds.",
-            "ADVANCE <milliseconds>",
-            "    Move a virtual clock forward and expire what is due.",
-            "SET <unix-milliseconds>",
-            "    Set a virtual clock, not to an earlier time.",
-        ],
-    );
-    Ok(())
-}
+const HELP: &[&str] = &[
+    "NOW",
+    "    Return the server's clock in unix milliseconds.",
+    "ADVANCE <milliseconds>",
+    "    Move a virtual clock forward and expire what is due.",
+    "SET <unix-milliseconds>",
+    "    Set a virtual clock, not to an earlier time.",
+];

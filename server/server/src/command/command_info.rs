@@ -2,6 +2,7 @@
 //! command table. The handler of COMMAND DOCS is in `command_docs`.
 
 use punctual_resp::{Args, Reply};
+use punctual_store::command::help;
 use punctual_store::spec::{Flags, Group, Keys, OptionKeys};
 use punctual_store::{Error, glob};
 
@@ -47,7 +48,10 @@ static SUBCOMMANDS: &[ServerCommand] = &[
         .complexity("O(N) where N is the number of arguments to the command")
         .summary("Extracts the key names and their access flags from a command.")
         .syntax("command [arg ...]"),
-    ServerCommand::help(Group::Server, "5.0.0", help).categories(&["connection"]),
+    ServerCommand::help(Group::Server, "5.0.0", |_, _, reply| {
+        help(reply, "COMMAND", HELP)
+    })
+    .categories(&["connection"]),
     row("info", -2, info)
         .tips(ANY_ORDER)
         .since("2.8.13")
@@ -399,30 +403,23 @@ fn get_keys_and_flags(call: &mut Call, args: Args, reply: &mut Reply) -> Result<
     Ok(())
 }
 
-fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    punctual_store::command::help(
-        reply,
-        "COMMAND",
-        &[
-            "(no subcommand)",
-            "    Return details about all Redis commands.",
-            "COUNT",
-            "    Return the total number of commands in this Redis server.",
-            "LIST",
-            "    Return a list of all commands in this Redis server.",
-            "INFO [<command-name> ...]",
-            "    Return details about multiple Redis commands.",
-            "    If no command names are given, documentation details for all",
-            "    commands are returned.",
-            "DOCS [<command-name> ...]",
-            "    Return documentation details about multiple Redis commands.",
-            "    If no command names are given, documentation details for all",
-            "    commands are returned.",
-            "GETKEYS <full-command>",
-            "    Return the keys from a full Redis command.",
-            "GETKEYSANDFLAGS <full-command>",
-            "    Return the keys and the access flags from a full Redis command.",
-        ],
-    );
-    Ok(())
-}
+const HELP: &[&str] = &[
+    "(no subcommand)",
+    "    Return details about all Redis commands.",
+    "COUNT",
+    "    Return the total number of commands in this Redis server.",
+    "LIST",
+    "    Return a list of all commands in this Redis server.",
+    "INFO [<command-name> ...]",
+    "    Return details about multiple Redis commands.",
+    "    If no command names are given, documentation details for all",
+    "    commands are returned.",
+    "DOCS [<command-name> ...]",
+    "    Return documentation details about multiple Redis commands.",
+    "    If no command names are given, documentation details for all",
+    "    commands are returned.",
+    "GETKEYS <full-command>",
+    "    Return the keys from a full Redis command.",
+    "GETKEYSANDFLAGS <full-command>",
+    "    Return the keys and the access flags from a full Redis command.",
+];

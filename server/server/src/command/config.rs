@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use punctual_resp::{Args, Reply};
+use punctual_store::command::help;
 use punctual_store::spec::{Flags, Group};
 use punctual_store::{Error, Stats};
 
@@ -51,7 +52,9 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
             .since("2.8.0")
             .summary("Writes the effective configuration to the configuration file."),
         row("resetstat", 2, reset_stat).doc("2.0.0", "O(1)", "Resets the server's statistics."),
-        ServerCommand::help(Group::Server, "5.0.0", help),
+        ServerCommand::help(Group::Server, "5.0.0", |_, _, reply| {
+            help(reply, "CONFIG", HELP)
+        }),
     ],
 )
 .since("2.0.0")
@@ -199,20 +202,13 @@ fn reset_stat(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> 
     Ok(())
 }
 
-fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    punctual_store::command::help(
-        reply,
-        "CONFIG",
-        &[
-            "GET <pattern>",
-            "    Return parameters matching the glob-like <pattern> and their values.",
-            "SET <directive> <value>",
-            "    Set the configuration <directive> to <value>.",
-            "RESETSTAT",
-            "    Reset statistics reported by the INFO command.",
-            "REWRITE",
-            "    Rewrite the configuration file.",
-        ],
-    );
-    Ok(())
-}
+const HELP: &[&str] = &[
+    "GET <pattern>",
+    "    Return parameters matching the glob-like <pattern> and their values.",
+    "SET <directive> <value>",
+    "    Set the configuration <directive> to <value>.",
+    "RESETSTAT",
+    "    Reset statistics reported by the INFO command.",
+    "REWRITE",
+    "    Rewrite the configuration file.",
+];

@@ -374,8 +374,7 @@ fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
         .flat_map(|row| row.help)
         .copied()
         .collect();
-    punctual_store::command::help(reply, "DEBUG", &lines);
-    Ok(())
+    punctual_store::command::help(reply, "DEBUG", &lines)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use punctual_lua::ScriptFlags;
 use punctual_rdb::{Encoder, dump, functions};
 use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Args, Reply};
+use punctual_store::command::help;
 use punctual_store::spec::{Flags, Group};
 use punctual_store::{Error, glob};
 
@@ -54,7 +55,9 @@ const FUNCTIONS: &[ServerCommand] = &[
         .complexity("O(N) where N is the number of functions deleted.")
         .summary("Deletes all libraries and functions.")
         .syntax("[flush-type: ASYNC | SYNC]"),
-    ServerCommand::help(Group::Scripting, "7.0.0", help),
+    ServerCommand::help(Group::Scripting, "7.0.0", |_, _, reply| {
+        help(reply, "FUNCTION", HELP)
+    }),
     row("kill", 2, Flags::NOSCRIPT.or(Flags::ALLOW_BUSY), kill)
         .tips(ONE_OF_ALL)
         .doc("7.0.0", "O(1)", "Terminates a function during execution."),
@@ -386,49 +389,42 @@ fn stats(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     Ok(())
 }
 
-fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    punctual_store::command::help(
-        reply,
-        "FUNCTION",
-        &[
-            "LOAD [REPLACE] <FUNCTION CODE>",
-            "    Create a new library with the given library name and code.",
-            "DELETE <LIBRARY NAME>",
-            "    Delete the given library.",
-            "LIST [LIBRARYNAME PATTERN] [WITHCODE]",
-            "    Return general information on all the libraries:",
-            "    * Library name",
-            "    * The engine used to run the Library",
-            "    * Library description",
-            "    * Functions list",
-            "    * Library code (if WITHCODE is given)",
-            "    It also possible to get only function that matches a pattern using LIBRARYNAME argument.",
-            "STATS",
-            "    Return information about the current function running:",
-            "    * Function name",
-            "    * Command used to run the function",
-            "    * Duration in MS that the function is running",
-            "    If no function is running, return nil",
-            "    In addition, returns a list of available engines.",
-            "KILL",
-            "    Kill the current running function.",
-            "FLUSH [ASYNC|SYNC]",
-            "    Delete all the libraries.",
-            "    When called without the optional mode argument, the behavior is determined by the",
-            "    lazyfree-lazy-user-flush configuration directive. Valid modes are:",
-            "    * ASYNC: Asynchronously flush the libraries.",
-            "    * SYNC: Synchronously flush the libraries.",
-            "DUMP",
-            "    Return a serialized payload representing the current libraries, can be restored using FUNCTION RESTORE command",
-            "RESTORE <PAYLOAD> [FLUSH|APPEND|REPLACE]",
-            "    Restore the libraries represented by the given payload, it is possible to give a restore policy to",
-            "    control how to handle existing libraries (default APPEND):",
-            "    * FLUSH: delete all existing libraries.",
-            "    * APPEND: appends the restored libraries to the existing libraries. On collision, abort.",
-            "    * REPLACE: appends the restored libraries to the existing libraries, On collision, replace the old",
-            "      libraries with the new libraries (notice that even on this option there is a chance of failure",
-            "      in case of functions name collision with another library).",
-        ],
-    );
-    Ok(())
-}
+const HELP: &[&str] = &[
+    "LOAD [REPLACE] <FUNCTION CODE>",
+    "    Create a new library with the given library name and code.",
+    "DELETE <LIBRARY NAME>",
+    "    Delete the given library.",
+    "LIST [LIBRARYNAME PATTERN] [WITHCODE]",
+    "    Return general information on all the libraries:",
+    "    * Library name",
+    "    * The engine used to run the Library",
+    "    * Library description",
+    "    * Functions list",
+    "    * Library code (if WITHCODE is given)",
+    "    It also possible to get only function that matches a pattern using LIBRARYNAME argument.",
+    "STATS",
+    "    Return information about the current function running:",
+    "    * Function name",
+    "    * Command used to run the function",
+    "    * Duration in MS that the function is running",
+    "    If no function is running, return nil",
+    "    In addition, returns a list of available engines.",
+    "KILL",
+    "    Kill the current running function.",
+    "FLUSH [ASYNC|SYNC]",
+    "    Delete all the libraries.",
+    "    When called without the optional mode argument, the behavior is determined by the",
+    "    lazyfree-lazy-user-flush configuration directive. Valid modes are:",
+    "    * ASYNC: Asynchronously flush the libraries.",
+    "    * SYNC: Synchronously flush the libraries.",
+    "DUMP",
+    "    Return a serialized payload representing the current libraries, can be restored using FUNCTION RESTORE command",
+    "RESTORE <PAYLOAD> [FLUSH|APPEND|REPLACE]",
+    "    Restore the libraries represented by the given payload, it is possible to give a restore policy to",
+    "    control how to handle existing libraries (default APPEND):",
+    "    * FLUSH: delete all existing libraries.",
+    "    * APPEND: appends the restored libraries to the existing libraries. On collision, abort.",
+    "    * REPLACE: appends the restored libraries to the existing libraries, On collision, replace the old",
+    "      libraries with the new libraries (notice that even on this option there is a chance of failure",
+    "      in case of functions name collision with another library).",
+];

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
+use punctual_store::command::help;
 use punctual_store::spec::{Flags, Group};
 
 use crate::node::Shared;
@@ -35,7 +36,9 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
         row("graph", 3, graph)
             .doc("2.8.13", "O(1)", "Returns a latency graph for an event.")
             .syntax("event"),
-        ServerCommand::help(Group::Server, "2.8.13", help),
+        ServerCommand::help(Group::Server, "2.8.13", |_, _, reply| {
+            help(reply, "LATENCY", HELP)
+        }),
         row("histogram", -2, histogram)
             .since("7.0.0")
             .complexity(
@@ -224,29 +227,22 @@ pub(crate) fn durations(shared: &Shared, entry: &Entry) -> Distribution {
     )
 }
 
-fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    punctual_store::command::help(
-        reply,
-        "LATENCY",
-        &[
-            "DOCTOR",
-            "    Return a human readable latency analysis report.",
-            "GRAPH <event>",
-            "    Return an ASCII latency graph for the <event> class.",
-            "HISTORY <event>",
-            "    Return time-latency samples for the <event> class.",
-            "LATEST",
-            "    Return the latest latency samples for all events.",
-            "RESET [<event> ...]",
-            "    Reset latency data of one or more <event> classes.",
-            "    (default: reset all data for all event classes)",
-            "HISTOGRAM [COMMAND ...]",
-            "    Return a cumulative distribution of latencies in the format of a histogram for the specified command names.",
-            "    If no commands are specified then all histograms are replied.",
-        ],
-    );
-    Ok(())
-}
+const HELP: &[&str] = &[
+    "DOCTOR",
+    "    Return a human readable latency analysis report.",
+    "GRAPH <event>",
+    "    Return an ASCII latency graph for the <event> class.",
+    "HISTORY <event>",
+    "    Return time-latency samples for the <event> class.",
+    "LATEST",
+    "    Return the latest latency samples for all events.",
+    "RESET [<event> ...]",
+    "    Reset latency data of one or more <event> classes.",
+    "    (default: reset all data for all event classes)",
+    "HISTOGRAM [COMMAND ...]",
+    "    Return a cumulative distribution of latencies in the format of a histogram for the specified command names.",
+    "    If no commands are specified then all histograms are replied.",
+];
 
 #[cfg(test)]
 mod tests {

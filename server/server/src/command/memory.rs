@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 
 use punctual_resp::{Args, Reply};
+use punctual_store::command::help;
 use punctual_store::keyspace::db::DbMemory;
 use punctual_store::keyspace::records::RECORD_BYTES;
 use punctual_store::spec::{Flags, Group};
@@ -38,7 +39,9 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
     Group::Server,
     &[
         row("doctor", doctor).doc("4.0.0", "O(1)", "Outputs a memory problems report."),
-        ServerCommand::help(Group::Server, "4.0.0", help),
+        ServerCommand::help(Group::Server, "4.0.0", |_, _, reply| {
+            help(reply, "MEMORY", HELP)
+        }),
         row("malloc-stats", malloc_stats)
             .since("4.0.0")
             .complexity(ALLOCATOR_COST)
@@ -359,26 +362,19 @@ fn purge(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     Ok(())
 }
 
-fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    punctual_store::command::help(
-        reply,
-        "MEMORY",
-        &[
-            "DOCTOR",
-            "    Return memory problems reports.",
-            "MALLOC-STATS",
-            "    Return internal statistics report from the memory allocator.",
-            "PURGE",
-            "    Attempt to purge dirty pages for reclamation by the allocator.",
-            "STATS",
-            "    Return information about the memory usage of the server.",
-            "USAGE <key> [SAMPLES <count>]",
-            "    Return memory in bytes used by <key> and its value. Nested values are",
-            "    sampled up to <count> times (default: 5, 0 means sample all).",
-        ],
-    );
-    Ok(())
-}
+const HELP: &[&str] = &[
+    "DOCTOR",
+    "    Return memory problems reports.",
+    "MALLOC-STATS",
+    "    Return internal statistics report from the memory allocator.",
+    "PURGE",
+    "    Attempt to purge dirty pages for reclamation by the allocator.",
+    "STATS",
+    "    Return information about the memory usage of the server.",
+    "USAGE <key> [SAMPLES <count>]",
+    "    Return memory in bytes used by <key> and its value. Nested values are",
+    "    sampled up to <count> times (default: 5, 0 means sample all).",
+];
 
 #[cfg(test)]
 mod tests {

@@ -2,6 +2,7 @@
 
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
+use punctual_store::command::help;
 use punctual_store::spec::{Flags, Group};
 
 use crate::log;
@@ -17,7 +18,9 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
     "module",
     Group::Server,
     &[
-        ServerCommand::help(Group::Server, "5.0.0", help),
+        ServerCommand::help(Group::Server, "5.0.0", |_, _, reply| {
+            help(reply, "MODULE", HELP)
+        }),
         row("list", 2, ADMIN, list)
             .tips(&["nondeterministic_output_order"])
             .since("4.0.0")
@@ -74,20 +77,13 @@ fn unload(call: &mut Call, _: Args, _: &mut Reply) -> Result<(), Error> {
     ))
 }
 
-fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    punctual_store::command::help(
-        reply,
-        "MODULE",
-        &[
-            "LIST",
-            "    Return a list of loaded modules.",
-            "LOAD <path> [<arg> ...]",
-            "    Load a module library from <path>, passing to it any optional arguments.",
-            "LOADEX <path> [[CONFIG NAME VALUE] [CONFIG NAME VALUE]] [ARGS ...]",
-            "    Load a module library from <path>, while passing it module configurations and optional arguments.",
-            "UNLOAD <name>",
-            "    Unload a module.",
-        ],
-    );
-    Ok(())
-}
+const HELP: &[&str] = &[
+    "LIST",
+    "    Return a list of loaded modules.",
+    "LOAD <path> [<arg> ...]",
+    "    Load a module library from <path>, passing to it any optional arguments.",
+    "LOADEX <path> [[CONFIG NAME VALUE] [CONFIG NAME VALUE]] [ARGS ...]",
+    "    Load a module library from <path>, while passing it module configurations and optional arguments.",
+    "UNLOAD <name>",
+    "    Unload a module.",
+];

@@ -3,6 +3,7 @@
 use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
+use punctual_store::command::help;
 use punctual_store::spec::{Flags, Group};
 
 use crate::node::call::{Call, ServerCommand, ServerHandler};
@@ -34,7 +35,9 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
                 "Added client IP address, port and name to the reply.",
             )])
             .syntax("[count]"),
-        ServerCommand::help(Group::Server, "6.2.0", help),
+        ServerCommand::help(Group::Server, "6.2.0", |_, _, reply| {
+            help(reply, "SLOWLOG", HELP)
+        }),
         row("len", 2, len)
             .tips(&[
                 "request_policy:all_nodes",
@@ -98,21 +101,14 @@ fn reset(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     Ok(())
 }
 
-fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    punctual_store::command::help(
-        reply,
-        "SLOWLOG",
-        &[
-            "GET [<count>]",
-            "    Return top <count> entries from the slowlog (default: 10, -1 mean all).",
-            "    Entries are made of:",
-            "    id, timestamp, time in microseconds, arguments array, client IP and port,",
-            "    client name",
-            "LEN",
-            "    Return the length of the slowlog.",
-            "RESET",
-            "    Reset the slowlog.",
-        ],
-    );
-    Ok(())
-}
+const HELP: &[&str] = &[
+    "GET [<count>]",
+    "    Return top <count> entries from the slowlog (default: 10, -1 mean all).",
+    "    Entries are made of:",
+    "    id, timestamp, time in microseconds, arguments array, client IP and port,",
+    "    client name",
+    "LEN",
+    "    Return the length of the slowlog.",
+    "RESET",
+    "    Reset the slowlog.",
+];

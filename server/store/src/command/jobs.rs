@@ -20,8 +20,7 @@ mod take;
 #[cfg(test)]
 mod tests;
 
-use punctual_resp::{Args, Reply};
-
+use crate::command::replies::help;
 use crate::error::Error;
 use crate::keyspace::records::Id as RecordId;
 use crate::spec::{Flags, Group, OptionKeys};
@@ -104,7 +103,9 @@ static SUBCOMMANDS: &[Command] = &[
         .since(NOT_IN_REDIS)
         .summary("Returns the state and the settings of a job.")
         .syntax("queue id"),
-    Command::help(Group::Job, NOT_IN_REDIS, show_help),
+    Command::help(Group::Job, NOT_IN_REDIS, |_, _, reply| {
+        help(reply, "JOB", HELP)
+    }),
     keyed("info", 3, READ.or(Flags::FAST), look::info)
         .access(&["RO access"])
         .since(NOT_IN_REDIS)
@@ -208,44 +209,37 @@ fn queue(cx: &mut Cx, key: &[u8], count: usize) -> Result<(Place, Option<RecordI
     Ok((place, found))
 }
 
-fn show_help(_: &mut Cx, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    super::help(
-        reply,
-        "JOB",
-        &[
-            "ACK <queue> <id> <token> [<id> <token> ...]",
-            "    Acknowledge completed jobs. Return the number of jobs whose token matched.",
-            "ADD <queue> <payload> [ID <id>] [UNIQUE <ms>] [DELAY <ms> | AT <ms>] [PRIORITY <n>]",
-            "    [LEASE <ms>] [RETRY <n>] [BACKOFF <base> <max> [JITTER <percent>]] [TTL <ms>]",
-            "    [DEAD <queue>] [KEEP <ms>]",
-            "    Add a job. Return its ID, or nil if the ID is taken.",
-            "COUNT <from> <to> [BUCKETS <count>]",
-            "    Return the number of delayed jobs of all queues that become due in a time range, or in",
-            "    each of its equal parts. <from> and <to> are unix times in ms, and <to> is excluded.",
-            "DEL <queue> <id> [<id> ...]",
-            "    Delete jobs in any state.",
-            "GET <queue> <id>",
-            "    Return the state and the settings of a job.",
-            "INFO <queue>",
-            "    Return the number of jobs in each state, and the statistics of a queue.",
-            "NACK <queue> <id> <token> [<id> <token> ...] [DELAY <ms>] [ERROR <text>]",
-            "    Report jobs as failed. They are retried later, or become dead after the last attempt.",
-            "PAUSE <queue>",
-            "    Pause a queue. Workers cannot take its jobs.",
-            "QUEUES [MATCH <pattern>] [COUNT <count>]",
-            "    Return the name and the INFO of each queue, in the order of the names.",
-            "RANGE <queue> READY|DELAYED|LEASED|DEAD|DONE <from> <to>",
-            "    Return jobs in a state by their positions.",
-            "RESUME <queue>",
-            "    Resume a paused queue.",
-            "REVIVE <queue> <id> [<id> ...] | ALL",
-            "    Make dead jobs ready again. ALL revives at most 10000 jobs.",
-            "TAKE <queue> [<queue> ...] [COUNT <n>] [BLOCK <ms>] [LEASE <ms>]",
-            "    Lease jobs to a worker. Return the queue, the ID, the token, the number of the",
-            "    attempt, the due time and the payload of each job.",
-            "TOUCH <queue> <id> <token> [<id> <token> ...] [LEASE <ms>]",
-            "    Restart the leases of jobs.",
-        ],
-    );
-    Ok(())
-}
+const HELP: &[&str] = &[
+    "ACK <queue> <id> <token> [<id> <token> ...]",
+    "    Acknowledge completed jobs. Return the number of jobs whose token matched.",
+    "ADD <queue> <payload> [ID <id>] [UNIQUE <ms>] [DELAY <ms> | AT <ms>] [PRIORITY <n>]",
+    "    [LEASE <ms>] [RETRY <n>] [BACKOFF <base> <max> [JITTER <percent>]] [TTL <ms>]",
+    "    [DEAD <queue>] [KEEP <ms>]",
+    "    Add a job. Return its ID, or nil if the ID is taken.",
+    "COUNT <from> <to> [BUCKETS <count>]",
+    "    Return the number of delayed jobs of all queues that become due in a time range, or in",
+    "    each of its equal parts. <from> and <to> are unix times in ms, and <to> is excluded.",
+    "DEL <queue> <id> [<id> ...]",
+    "    Delete jobs in any state.",
+    "GET <queue> <id>",
+    "    Return the state and the settings of a job.",
+    "INFO <queue>",
+    "    Return the number of jobs in each state, and the statistics of a queue.",
+    "NACK <queue> <id> <token> [<id> <token> ...] [DELAY <ms>] [ERROR <text>]",
+    "    Report jobs as failed. They are retried later, or become dead after the last attempt.",
+    "PAUSE <queue>",
+    "    Pause a queue. Workers cannot take its jobs.",
+    "QUEUES [MATCH <pattern>] [COUNT <count>]",
+    "    Return the name and the INFO of each queue, in the order of the names.",
+    "RANGE <queue> READY|DELAYED|LEASED|DEAD|DONE <from> <to>",
+    "    Return jobs in a state by their positions.",
+    "RESUME <queue>",
+    "    Resume a paused queue.",
+    "REVIVE <queue> <id> [<id> ...] | ALL",
+    "    Make dead jobs ready again. ALL revives at most 10000 jobs.",
+    "TAKE <queue> [<queue> ...] [COUNT <n>] [BLOCK <ms>] [LEASE <ms>]",
+    "    Lease jobs to a worker. Return the queue, the ID, the token, the number of the",
+    "    attempt, the due time and the payload of each job.",
+    "TOUCH <queue> <id> <token> [<id> <token> ...] [LEASE <ms>]",
+    "    Restart the leases of jobs.",
+];

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use punctual_cluster::slot::SLOTS;
 use punctual_resp::{Args, Reply};
 
+use crate::command::replies::help;
 use crate::error::Error;
 use crate::keyspace::notify::{Rule, set};
 use crate::keyspace::records::Id;
@@ -32,7 +33,7 @@ static SUBCOMMANDS: &[Command] = &[
         .complexity("O(N) where N is the number of rules.")
         .summary("Returns the settings and the statistics of a rule.")
         .syntax("name"),
-    row("help", 2, READ, show_help)
+    row("help", 2, READ, |_, _, reply| help(reply, "NOTIFY", HELP))
         .since(NOT_IN_REDIS)
         .summary("Returns helpful text about the subcommands."),
     row("list", 2, READ, list)
@@ -194,30 +195,23 @@ fn list(cx: &mut Cx, _: Args, reply: &mut Reply) -> Result<(), Error> {
     Ok(())
 }
 
-fn show_help(_: &mut Cx, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    super::help(
-        reply,
-        "NOTIFY",
-        &[
-            "DEL <name> [<name> ...]",
-            "    Delete rules. Keep their streams.",
-            "GET <name>",
-            "    Return the settings and the statistics of a rule.",
-            "LIST",
-            "    Return the names of all rules.",
-            "SET <name> STREAM <key> [EVENTS <letters>] [MATCH <pattern>]",
-            "    [VALUE NONE|STRING|DUMP] [MAXBYTES <bytes>] [MAXAGE <milliseconds>]",
-            "    Append events of this database's keys to a stream, in the same atomic step as",
-            "    the changes themselves. EVENTS has the letters of notify-keyspace-events except",
-            "    K, E and m; the default is A. Values longer than MAXBYTES are left out. Entries",
-            "    older than MAXAGE are removed from the stream. In cluster mode each slot has its",
-            "    own stream, <key>{<tag>}.",
-            "STREAMS <name>",
-            "    Return the keys of the rule's streams on this server.",
-        ],
-    );
-    Ok(())
-}
+const HELP: &[&str] = &[
+    "DEL <name> [<name> ...]",
+    "    Delete rules. Keep their streams.",
+    "GET <name>",
+    "    Return the settings and the statistics of a rule.",
+    "LIST",
+    "    Return the names of all rules.",
+    "SET <name> STREAM <key> [EVENTS <letters>] [MATCH <pattern>]",
+    "    [VALUE NONE|STRING|DUMP] [MAXBYTES <bytes>] [MAXAGE <milliseconds>]",
+    "    Append events of this database's keys to a stream, in the same atomic step as",
+    "    the changes themselves. EVENTS has the letters of notify-keyspace-events except",
+    "    K, E and m; the default is A. Values longer than MAXBYTES are left out. Entries",
+    "    older than MAXAGE are removed from the stream. In cluster mode each slot has its",
+    "    own stream, <key>{<tag>}.",
+    "STREAMS <name>",
+    "    Return the keys of the rule's streams on this server.",
+];
 
 #[cfg(test)]
 mod slot_tests;

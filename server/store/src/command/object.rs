@@ -3,6 +3,7 @@
 use punctual_resp::{Args, Reply};
 
 use crate::arguments::{int, is};
+use crate::command::replies::help;
 use crate::error::Error;
 use crate::eviction::EvictionOrder;
 use crate::keyspace::records::Id;
@@ -47,7 +48,9 @@ static OBJECT: &[Command] = &[
         .since("4.0.0")
         .summary("Returns the logarithmic access frequency counter of a key.")
         .syntax("key"),
-    Command::help(Group::Generic, "6.2.0", help),
+    Command::help(Group::Generic, "6.2.0", |_, _, reply| {
+        help(reply, "OBJECT", HELP)
+    }),
     row("idletime", idle_time)
         .since("2.2.3")
         .summary("Returns the time since the last access to a key in seconds.")
@@ -144,27 +147,20 @@ fn shares_integers(cx: &Cx) -> bool {
         )
 }
 
-fn help(_: &mut Cx, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    super::help(
-        reply,
-        "OBJECT",
-        &[
-            "ENCODING <key>",
-            "    Return the kind of internal representation used in order to store the value",
-            "    associated with a <key>.",
-            "FREQ <key>",
-            "    Return the access frequency index of the <key>. The returned integer is",
-            "    proportional to the logarithm of the recent access frequency of the key.",
-            "IDLETIME <key>",
-            "    Return the idle time of the <key>, that is the approximated number of",
-            "    seconds elapsed since the last access to the key.",
-            "REFCOUNT <key>",
-            "    Return the number of references of the value associated with the specified",
-            "    <key>.",
-        ],
-    );
-    Ok(())
-}
+const HELP: &[&str] = &[
+    "ENCODING <key>",
+    "    Return the kind of internal representation used in order to store the value",
+    "    associated with a <key>.",
+    "FREQ <key>",
+    "    Return the access frequency index of the <key>. The returned integer is",
+    "    proportional to the logarithm of the recent access frequency of the key.",
+    "IDLETIME <key>",
+    "    Return the idle time of the <key>, that is the approximated number of",
+    "    seconds elapsed since the last access to the key.",
+    "REFCOUNT <key>",
+    "    Return the number of references of the value associated with the specified",
+    "    <key>.",
+];
 
 fn memory_usage(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let key = &args[2];

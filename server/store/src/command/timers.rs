@@ -13,6 +13,7 @@ mod tests;
 use punctual_resp::decimal::parse_u64;
 use punctual_resp::{Args, Reply};
 
+use crate::command::replies::help;
 use crate::error::Error;
 use crate::events::Classes;
 use crate::spec::{Flags, Group};
@@ -52,7 +53,9 @@ static SUBCOMMANDS: &[Command] = &[
         .since(NOT_IN_REDIS)
         .summary("Returns the schedule, the command and the statistics of a timer.")
         .syntax("key"),
-    Command::help(Group::Timer, NOT_IN_REDIS, show_help),
+    Command::help(Group::Timer, NOT_IN_REDIS, |_, _, reply| {
+        help(reply, "TIMER", HELP)
+    }),
     row("list", -2, READ.or(Flags::WHOLE), look::list)
         .since(NOT_IN_REDIS)
         .complexity(
@@ -187,38 +190,31 @@ fn state(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     Ok(())
 }
 
-fn show_help(_: &mut Cx, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    super::help(
-        reply,
-        "TIMER",
-        &[
-            "COUNT <from> <to> [BUCKETS <count>]",
-            "    Return the number of timers that become due in a time range, or in each of its equal",
-            "    parts. <from> and <to> are unix times in milliseconds, and <to> is excluded.",
-            "GET <key>",
-            "    Return the schedule, the command and the statistics of a timer.",
-            "LIST [MATCH <pattern>] [COUNT <count>]",
-            "    Return timers and their deadlines in order. Paused timers come last.",
-            "NEXT <key> [COUNT <count>]",
-            "    Return the next instants of a timer in unix milliseconds.",
-            "PAUSE <key>",
-            "    Pause a timer, like PERSIST.",
-            "RANGE <from> <to> [MATCH <pattern>] [COUNT <count>]",
-            "    Return the timers that become due between two unix times in milliseconds. - and + stand",
-            "    for the earliest and the latest time.",
-            "RESUME <key>",
-            "    Resume a paused timer. It becomes due after its remaining time, or at the next time of",
-            "    its schedule.",
-            "RUN <key>",
-            "    Run the command now. A timer that repeats keeps its schedule.",
-            "SET <key> AT <ms> | IN <ms> | EVERY <ms> [OFFSET <ms>] | CRON <expression> [TZ <zone>]",
-            "    [START <ms>] [END <ms>] [LIMIT <count>] [JITTER <ms>] [CATCHUP SKIP|ONCE|ALL]",
-            "    [NX|XX] [GET] DO <command> [<arg> ...]",
-            "    Run a command at a time, after a time, or periodically.",
-        ],
-    );
-    Ok(())
-}
+const HELP: &[&str] = &[
+    "COUNT <from> <to> [BUCKETS <count>]",
+    "    Return the number of timers that become due in a time range, or in each of its equal",
+    "    parts. <from> and <to> are unix times in milliseconds, and <to> is excluded.",
+    "GET <key>",
+    "    Return the schedule, the command and the statistics of a timer.",
+    "LIST [MATCH <pattern>] [COUNT <count>]",
+    "    Return timers and their deadlines in order. Paused timers come last.",
+    "NEXT <key> [COUNT <count>]",
+    "    Return the next instants of a timer in unix milliseconds.",
+    "PAUSE <key>",
+    "    Pause a timer, like PERSIST.",
+    "RANGE <from> <to> [MATCH <pattern>] [COUNT <count>]",
+    "    Return the timers that become due between two unix times in milliseconds. - and + stand",
+    "    for the earliest and the latest time.",
+    "RESUME <key>",
+    "    Resume a paused timer. It becomes due after its remaining time, or at the next time of",
+    "    its schedule.",
+    "RUN <key>",
+    "    Run the command now. A timer that repeats keeps its schedule.",
+    "SET <key> AT <ms> | IN <ms> | EVERY <ms> [OFFSET <ms>] | CRON <expression> [TZ <zone>]",
+    "    [START <ms>] [END <ms>] [LIMIT <count>] [JITTER <ms>] [CATCHUP SKIP|ONCE|ALL]",
+    "    [NX|XX] [GET] DO <command> [<arg> ...]",
+    "    Run a command at a time, after a time, or periodically.",
+];
 
 /// Returns a schedule as options of TIMER SET, with their values.
 fn shown(when: &When) -> Vec<(&'static str, String)> {

@@ -40,7 +40,9 @@ pub(super) static SUBCOMMANDS: &[Command] = &[
         .complexity("O(N) where N is the number of the group's pending entries.")
         .summary("Destroys a consumer group.")
         .syntax("key group"),
-    Command::help(Family::Stream, "5.0.0", show_help),
+    Command::help(Family::Stream, "5.0.0", |_, _, reply| {
+        help(reply, "XGROUP", HELP)
+    }),
     row("setid", -5, Flags::WRITE, set_id)
         .access(&["RW update"])
         .since("5.0.0")
@@ -241,29 +243,22 @@ fn delete_consumer(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Err
     Ok(())
 }
 
-fn show_help(_: &mut Cx, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    help(
-        reply,
-        "XGROUP",
-        &[
-            "CREATE <key> <groupname> <id|$> [option]",
-            "    Create a new consumer group. Options are:",
-            "    * MKSTREAM",
-            "      Create the empty stream if it does not exist.",
-            "    * ENTRIESREAD entries_read",
-            "      Set the group's entries_read counter (internal use).",
-            "CREATECONSUMER <key> <groupname> <consumer>",
-            "    Create a new consumer in the specified group.",
-            "DELCONSUMER <key> <groupname> <consumer>",
-            "    Remove the specified consumer.",
-            "DESTROY <key> <groupname>",
-            "    Remove the specified group.",
-            "SETID <key> <groupname> <id|$> [ENTRIESREAD entries_read]",
-            "    Set the current group ID and entries_read counter.",
-            "SETLEASE <key> <groupname> <milliseconds> [MAXDELIVERIES <n> DEADLETTER <stream>]",
-            "    Set the time after which an entry is delivered again, and the stream for entries",
-            "    that were delivered n times. 0 removes it.",
-        ],
-    );
-    Ok(())
-}
+const HELP: &[&str] = &[
+    "CREATE <key> <groupname> <id|$> [option]",
+    "    Create a new consumer group. Options are:",
+    "    * MKSTREAM",
+    "      Create the empty stream if it does not exist.",
+    "    * ENTRIESREAD entries_read",
+    "      Set the group's entries_read counter (internal use).",
+    "CREATECONSUMER <key> <groupname> <consumer>",
+    "    Create a new consumer in the specified group.",
+    "DELCONSUMER <key> <groupname> <consumer>",
+    "    Remove the specified consumer.",
+    "DESTROY <key> <groupname>",
+    "    Remove the specified group.",
+    "SETID <key> <groupname> <id|$> [ENTRIESREAD entries_read]",
+    "    Set the current group ID and entries_read counter.",
+    "SETLEASE <key> <groupname> <milliseconds> [MAXDELIVERIES <n> DEADLETTER <stream>]",
+    "    Set the time after which an entry is delivered again, and the stream for entries",
+    "    that were delivered n times. 0 removes it.",
+];

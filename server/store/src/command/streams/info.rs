@@ -28,7 +28,9 @@ pub(super) static SUBCOMMANDS: &[Command] = &[
         .summary("Returns the consumer groups of a stream.")
         .history(&[("7.0.0", "Added the `entries-read` and `lag` fields")])
         .syntax("key"),
-    Command::help(Family::Stream, "5.0.0", show_help),
+    Command::help(Family::Stream, "5.0.0", |_, _, reply| {
+        help(reply, "XINFO", HELP)
+    }),
     row("stream", -3, stream)
         .doc("5.0.0", "O(1)", "Returns information about a stream.")
         .history(&[
@@ -252,18 +254,11 @@ fn reply_full_group(reply: &mut Reply, stream: &Stream, name: &[u8], group: &Gro
     reply_lease(reply, group);
 }
 
-fn show_help(_: &mut Cx, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    help(
-        reply,
-        "XINFO",
-        &[
-            "CONSUMERS <key> <groupname>",
-            "    Show consumers of <groupname>.",
-            "GROUPS <key>",
-            "    Show the stream consumer groups.",
-            "STREAM <key> [FULL [COUNT <count>]",
-            "    Show information about the stream.",
-        ],
-    );
-    Ok(())
-}
+const HELP: &[&str] = &[
+    "CONSUMERS <key> <groupname>",
+    "    Show consumers of <groupname>.",
+    "GROUPS <key>",
+    "    Show the stream consumer groups.",
+    "STREAM <key> [FULL [COUNT <count>]",
+    "    Show information about the stream.",
+];
