@@ -18,6 +18,7 @@ mod geo;
 mod hashes;
 mod hyperloglog;
 mod keys;
+mod line;
 mod lists;
 mod pubsub;
 mod scans;
@@ -133,8 +134,25 @@ impl Act {
     }
 }
 
-/// Appends one command of a family, or a short group of related ones.
-type Maker = fn(&mut Draw, &mut Vec<Step>);
+/// A kind of command of a family, or a short group of related ones.
+#[derive(Clone, Copy)]
+enum Maker {
+    /// The command of this [`line`].
+    Line(&'static str),
+    /// The commands that this function appends.
+    Call(Call),
+}
+
+/// Appends one command, or a short group of related ones.
+type Call = fn(&mut Draw, &mut Vec<Step>);
+
+/// Appends the commands of one of the makers, drawn by weight.
+fn make(draw: &mut Draw, makers: &[(u32, Maker)], steps: &mut Vec<Step>) {
+    match draw.weighted(makers) {
+        Maker::Line(line) => steps.push(line::command(draw, line).into()),
+        Maker::Call(call) => call(draw, steps),
+    }
+}
 
 /// Returns a command without arguments; its name is sometimes in mixed case.
 fn named(draw: &mut Draw, name: &str) -> Command {
@@ -340,7 +358,7 @@ fn queued(draw: &mut Draw, weights: &[(u32, Family)], steps: &mut Vec<Step>) {
 
 /// Appends a group of steps of a family that does not depend on the state of the connection.
 fn group(draw: &mut Draw, family: Family, steps: &mut Vec<Step>) {
-    let (make, any_arguments): (Maker, &[&str]) = match family {
+    let (make, any_arguments): (Call, &[&str]) = match family {
         Family::Strings => (strings::commands, &[]),
         Family::Keys => (keys::commands, &[]),
         Family::Expiry => (expiry::commands, &[]),

@@ -2,6 +2,7 @@
 //!
 //! Offsets are small or invalid: larger valid offsets would allocate up to half a gigabyte.
 
+use super::Maker::{self, Call, Line};
 use super::named;
 use crate::command::{Command, Step};
 use crate::draw::{Draw, Kind};
@@ -9,20 +10,20 @@ use crate::draw::{Draw, Kind};
 /// Commands that may get any arguments; `errors.rs` has the criteria.
 pub(super) const ANY_ARGUMENTS: &[&str] = &["GETBIT", "BITOP", "BITFIELD_RO"];
 
-const MAKERS: &[(u32, super::Maker)] = &[
-    (20, set_bit),
-    (8, get_bit),
-    (12, count),
-    (14, position),
-    (12, combine),
-    (26, fields),
-    (4, write_text),
-    (1, delete),
+const MAKERS: &[(u32, Maker)] = &[
+    (20, Call(set_bit)),
+    (8, Call(get_bit)),
+    (12, Call(count)),
+    (14, Call(position)),
+    (12, Call(combine)),
+    (26, Call(fields)),
+    (4, Call(write_text)),
+    (1, Line("DEL bits")),
 ];
 
 /// Appends one bit command, sometimes after a SET of its key.
 pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
-    draw.weighted(MAKERS)(draw, steps);
+    super::make(draw, MAKERS, steps);
 }
 
 fn offset(draw: &mut Draw) -> Vec<u8> {
@@ -260,8 +261,4 @@ fn write_text(draw: &mut Draw, steps: &mut Vec<Step>) {
         ])
         .to_vec();
     steps.push(Command::new("SET").arg(key).arg(value).into());
-}
-
-fn delete(draw: &mut Draw, steps: &mut Vec<Step>) {
-    steps.push(named(draw, "DEL").arg(draw.key_of(Kind::Bits)).into());
 }

@@ -1,19 +1,15 @@
 //! Commands on the whole server: databases, configuration, introspection.
 
+use super::line;
 use crate::command::{Command, Step};
 use crate::draw::Draw;
 
 /// Appends one server command, or a short group of related ones.
 pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
     match draw.between(0..=99) {
-        0..=24 => steps.push(Command::new(draw.case("DBSIZE")).into()),
+        0..=24 => steps.push(line::command(draw, "DBSIZE").into()),
         25..=31 => flush(draw, steps),
-        32..=39 => steps.push(
-            Command::new(draw.case("SWAPDB"))
-                .arg(draw.database())
-                .arg(draw.database())
-                .into(),
-        ),
+        32..=39 => steps.push(line::command(draw, "SWAPDB database database").into()),
         40..=61 => command(draw, steps),
         62..=79 => config(draw, steps),
         80..=86 => steps.push(Command::of(&["INFO", "keyspace"]).into()),
