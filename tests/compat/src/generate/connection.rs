@@ -29,19 +29,7 @@ fn ping(draw: &mut Draw, steps: &mut Vec<Step>) {
 
 /// Appends a HELLO, and at the end of the group the HELLO that restores the protocol.
 fn hello(draw: &mut Draw, protocol: Protocol, steps: &mut Vec<Step>) {
-    let version = draw.pick(&[
-        "2",
-        "3",
-        "2",
-        "3",
-        "1",
-        "4",
-        "-1",
-        "abc",
-        "",
-        "3.0",
-        "9223372036854775808",
-    ]);
+    let version = draw.one_of("2|3|2|3|1|4|-1|abc||3.0|9223372036854775808");
     let mut command = Command::new(draw.case("HELLO"));
     if draw.chance(85) {
         command.push(version);

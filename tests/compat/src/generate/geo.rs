@@ -9,13 +9,7 @@ use crate::command::{Command, Step};
 use crate::draw::{Draw, Kind};
 
 /// Commands that may get any arguments; `errors.rs` has the criteria.
-pub(super) const ANY_ARGUMENTS: &[&str] = &[
-    "GEOPOS",
-    "GEODIST",
-    "GEOHASH",
-    "GEORADIUS_RO",
-    "GEORADIUSBYMEMBER_RO",
-];
+pub(super) const ANY_ARGUMENTS: &str = "GEOPOS|GEODIST|GEOHASH|GEORADIUS_RO|GEORADIUSBYMEMBER_RO";
 
 const MAKERS: &[(u32, Maker)] = &[
     (30, Call(add)),
@@ -184,12 +178,7 @@ fn search_and_store(draw: &mut Draw, steps: &mut Vec<Step>) {
 
 /// Appends one of the commands that GEOSEARCH replaces.
 fn radius(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let name = draw.pick(&[
-        "GEORADIUS",
-        "GEORADIUSBYMEMBER",
-        "GEORADIUS_RO",
-        "GEORADIUSBYMEMBER_RO",
-    ]);
+    let name = draw.one_of("GEORADIUS|GEORADIUSBYMEMBER|GEORADIUS_RO|GEORADIUSBYMEMBER_RO");
     let mut command = named(draw, name).arg(draw.geo_source());
     let centre = match name.contains("MEMBER") {
         true => "element",

@@ -9,7 +9,7 @@ use crate::command::{Command, Step};
 use crate::draw::Draw;
 
 /// Commands that may get any arguments; `errors.rs` has the criteria.
-pub(super) const ANY_ARGUMENTS: &[&str] = &["PFCOUNT"];
+pub(super) const ANY_ARGUMENTS: &str = "PFCOUNT";
 
 const MAKERS: &[(u32, Maker)] = &[
     (40, Line("PFADD hll 92% element*8")),

@@ -26,20 +26,7 @@ pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
 /// Appends SCAN for a single page. Only the shape of the reply and errors can be compared. Another
 /// generator makes whole iterations.
 fn scan_page(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let cursor = draw.pick(&[
-        "0",
-        "0",
-        "0",
-        "7",
-        "18446744073709551615",
-        "18446744073709551616",
-        "-1",
-        "abc",
-        "",
-        "1.5",
-        "00",
-        " 0",
-    ]);
+    let cursor = draw.one_of("0|0|0|7|18446744073709551615|18446744073709551616|-1|abc||1.5|00| 0");
     let mut command = Command::new(draw.case("SCAN")).arg(cursor);
     for _ in 0..draw.weighted(&[(4, 0), (4, 1), (2, 2), (1, 3)]) {
         match draw.weighted(&[(3, "MATCH"), (3, "COUNT"), (2, "TYPE"), (1, "NOVALUES")]) {
@@ -49,16 +36,7 @@ fn scan_page(draw: &mut Draw, steps: &mut Vec<Step>) {
             }
             "COUNT" => {
                 command.push(draw.case("COUNT"));
-                let count = draw.pick(&[
-                    "1",
-                    "10",
-                    "1000",
-                    "0",
-                    "-1",
-                    "abc",
-                    "1.5",
-                    "9223372036854775808",
-                ]);
+                let count = draw.one_of("1|10|1000|0|-1|abc|1.5|9223372036854775808");
                 command.push(count);
             }
             "TYPE" => {

@@ -75,7 +75,7 @@ fn drawn(draw: &mut Draw, word: &str) -> Vec<u8> {
 /// Returns one of the words between `|`, in mixed case if it has capitals.
 fn one_of(draw: &mut Draw, words: &str) -> Vec<u8> {
     let word = match words.contains('|') {
-        true => draw.pick(&words.split('|').collect::<Vec<_>>()),
+        true => draw.one_of(words),
         false => words,
     };
     match word.bytes().any(|byte| byte.is_ascii_uppercase()) {

@@ -6,25 +6,8 @@ use crate::command::Step;
 use crate::draw::{Draw, Kind};
 
 /// Commands that may get any arguments; `errors.rs` has the criteria.
-pub(super) const ANY_ARGUMENTS: &[&str] = &[
-    "LPUSH",
-    "RPUSH",
-    "LPUSHX",
-    "RPUSHX",
-    "LPOP",
-    "RPOP",
-    "LLEN",
-    "LINDEX",
-    "LRANGE",
-    "LSET",
-    "LINSERT",
-    "LREM",
-    "LTRIM",
-    "LMOVE",
-    "RPOPLPUSH",
-    "LPOS",
-    "LMPOP",
-];
+pub(super) const ANY_ARGUMENTS: &str = "LPUSH|RPUSH|LPUSHX|RPUSHX|LPOP|RPOP|LLEN|LINDEX|LRANGE|LSET|LINSERT|LREM|LTRIM|LMOVE|\
+     RPOPLPUSH|LPOS|LMPOP";
 
 const MAKERS: &[(u32, Maker)] = &[
     (30, Call(push)),
@@ -62,7 +45,11 @@ fn push(draw: &mut Draw, steps: &mut Vec<Step>) {
 
 fn range(draw: &mut Draw, steps: &mut Vec<Step>) {
     let mut command = line::command(draw, "LRANGE list");
-    let bounds = if draw.chance(30) { "0 -1" } else { "index index" };
+    let bounds = if draw.chance(30) {
+        "0 -1"
+    } else {
+        "index index"
+    };
     line::append(draw, &mut command, bounds);
     steps.push(command.into());
 }

@@ -68,17 +68,7 @@ pub(super) fn scan(draw: &mut Draw, has: impl Fn(Family) -> bool) -> Option<Scan
         ]);
     }
     if kind.is_none() && draw.chance(30) {
-        let kind = draw.pick(&[
-            "string",
-            "string",
-            "list",
-            "hash",
-            "set",
-            "zset",
-            "ZSET",
-            "stream",
-            "nosuchtype",
-        ]);
+        let kind = draw.one_of("string|string|list|hash|set|zset|ZSET|stream|nosuchtype");
         options.extend([b"TYPE".to_vec(), kind.as_bytes().to_vec()]);
     }
     Some(Scan { start, options })
@@ -87,17 +77,7 @@ pub(super) fn scan(draw: &mut Draw, has: impl Fn(Family) -> bool) -> Option<Scan
 /// Appends a command for a single page of a collection. Only the shape of the reply and errors can
 /// be compared.
 pub(super) fn page(draw: &mut Draw, name: &str, key: Vec<u8>, steps: &mut Vec<Step>) {
-    let cursor = draw.pick(&[
-        "0",
-        "0",
-        "0",
-        "7",
-        "18446744073709551616",
-        "-1",
-        "abc",
-        "",
-        "1.5",
-    ]);
+    let cursor = draw.one_of("0|0|0|7|18446744073709551616|-1|abc||1.5");
     let mut command = named(draw, name).arg(key).arg(cursor);
     for _ in 0..draw.weighted(&[(4, 0), (4, 1), (2, 2)]) {
         match draw.weighted(&[(3, "MATCH"), (3, "COUNT"), (1, "TYPE")]) {

@@ -15,20 +15,8 @@ use crate::draw::{Draw, Kind};
 
 /// Commands that may get any arguments; `errors.rs` has the criteria. XADD is not among them: with
 /// some arguments, the server takes the ID from its clock.
-pub(super) const ANY_ARGUMENTS: &[&str] = &[
-    "XLEN",
-    "XRANGE",
-    "XREVRANGE",
-    "XREAD",
-    "XDEL",
-    "XTRIM",
-    "XSETID",
-    "XREADGROUP",
-    "XACK",
-    "XPENDING",
-    "XCLAIM",
-    "XAUTOCLAIM",
-];
+pub(super) const ANY_ARGUMENTS: &str =
+    "XLEN|XRANGE|XREVRANGE|XREAD|XDEL|XTRIM|XSETID|XREADGROUP|XACK|XPENDING|XCLAIM|XAUTOCLAIM";
 
 const MAKERS: &[(u32, Maker)] = &[
     (20, Call(add)),
@@ -51,7 +39,7 @@ const MAKERS: &[(u32, Maker)] = &[
 
 /// Values of min-idle-time. Every entry has been idle for at least 0 ms; only entries with an old
 /// TIME have been idle for 1,000,000,000 ms.
-const IDLES: &[&str] = &["0", "0", "0", "1000000000", "-1"];
+const IDLES: &str = "0|0|0|1000000000|-1";
 
 /// Appends one command on streams, or a short group of related ones.
 pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
@@ -71,26 +59,10 @@ fn id(draw: &mut Draw) -> Vec<u8> {
         90..=93 => "0-0".to_owned(),
         94..=95 => "18446744073709551615-18446744073709551615".to_owned(),
         _ => draw
-            .pick(&[
-                "",
-                "-",
-                "+",
-                "$",
-                ">",
-                "*",
-                "5-*",
-                "a",
-                "1-a",
-                "-1",
-                "1--2",
-                "01-02",
-                "+1",
-                " 1",
-                "(5",
-                "1-1-1",
-                "18446744073709551616",
-                "18446744073709551615",
-            ])
+            .one_of(
+                "|-|+|$|>|*|5-*|a|1-a|-1|1--2|01-02|+1| 1|(5|1-1-1|18446744073709551616|\
+             18446744073709551615",
+            )
             .to_owned(),
     }
     .into_bytes()
@@ -158,7 +130,11 @@ fn push_trim(draw: &mut Draw, command: &mut Command) {
     } else {
         command.push(id(draw));
     }
-    let limit = if approximate { "40% LIMIT how-many" } else { "4% LIMIT how-many" };
+    let limit = if approximate {
+        "40% LIMIT how-many"
+    } else {
+        "4% LIMIT how-many"
+    };
     line::append(draw, command, limit);
 }
 
@@ -371,7 +347,7 @@ fn claim(draw: &mut Draw, steps: &mut Vec<Step>) {
         .arg(key(draw))
         .arg(group(draw))
         .arg(consumer(draw))
-        .arg(draw.pick(IDLES));
+        .arg(draw.one_of(IDLES));
     command.extend(ids(draw, 6));
     for _ in 0..draw.between(0..=3) {
         let option = draw.weighted(&[
@@ -412,7 +388,7 @@ fn autoclaim(draw: &mut Draw, steps: &mut Vec<Step>) {
         .arg(key(draw))
         .arg(group(draw))
         .arg(consumer(draw))
-        .arg(draw.pick(IDLES))
+        .arg(draw.one_of(IDLES))
         .arg(end(draw, "-"));
     line::append(draw, &mut command, "50% COUNT 1|2|3|50|0|-1|x");
     line::append(draw, &mut command, "30% JUSTID");

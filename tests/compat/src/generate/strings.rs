@@ -78,7 +78,11 @@ fn set(draw: &mut Draw, steps: &mut Vec<Step>) {
 }
 
 fn get(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let line = if draw.chance(70) { "GET key" } else { "MGET key*6" };
+    let line = if draw.chance(70) {
+        "GET key"
+    } else {
+        "MGET key*6"
+    };
     steps.push(line::command(draw, line).into());
 }
 
@@ -96,7 +100,11 @@ fn get_ex(draw: &mut Draw, steps: &mut Vec<Step>) {
 }
 
 fn get_del_or_set(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let line = if draw.chance(50) { "GETDEL key" } else { "GETSET key value" };
+    let line = if draw.chance(50) {
+        "GETDEL key"
+    } else {
+        "GETSET key value"
+    };
     steps.push(line::command(draw, line).into());
 }
 
@@ -168,15 +176,8 @@ fn set_range(draw: &mut Draw, steps: &mut Vec<Step>) {
         // allocate it.
         80..=89 => (
             draw.key(),
-            draw.pick(&[
-                "536870912",
-                "536870913",
-                "2147483647",
-                "4294967296",
-                "9223372036854775807",
-            ])
-            .as_bytes()
-            .to_vec(),
+            draw.one_of("536870912|536870913|2147483647|4294967296|9223372036854775807")
+                .into(),
         ),
         90..=94 => (
             draw.key(),
@@ -206,15 +207,10 @@ fn count(draw: &mut Draw, steps: &mut Vec<Step>) {
     if draw.chance(25) {
         // Arithmetic on texts usually fails, so a number is set first, which is often near the
         // limits.
-        let edge = draw.pick(&[
-            "0",
-            "9223372036854775807",
-            "-9223372036854775808",
-            "9223372036854775800",
-            "-9223372036854775800",
-            "9998",
-            "-1",
-        ]);
+        let edge = draw.one_of(
+            "0|9223372036854775807|-9223372036854775808|9223372036854775800|-9223372036854775800|\
+             9998|-1",
+        );
         steps.push(Command::new("SET").arg(&command.args()[1]).arg(edge).into());
     }
     steps.push(command.into());
