@@ -58,26 +58,13 @@ pub enum AuthClients {
 impl TlsSettings {
     /// Directives that configure TLS. A change of one of them makes the server read all TLS files
     /// again.
+    #[rustfmt::skip]
     pub(crate) const READ: [&'static str; 20] = [
-        "tls-cert-file",
-        "tls-key-file",
-        "tls-key-file-pass",
-        "tls-client-cert-file",
-        "tls-client-key-file",
-        "tls-client-key-file-pass",
-        "tls-ca-cert-file",
-        "tls-ca-cert-dir",
-        "tls-auth-clients",
-        "tls-protocols",
-        "tls-ciphers",
-        "tls-ciphersuites",
-        "tls-prefer-server-ciphers",
-        "tls-session-caching",
-        "tls-session-cache-size",
-        "tls-session-cache-timeout",
-        "tls-dh-params-file",
-        "tls-replication",
-        "tls-cluster",
+        "tls-cert-file", "tls-key-file", "tls-key-file-pass", "tls-client-cert-file",
+        "tls-client-key-file", "tls-client-key-file-pass", "tls-ca-cert-file", "tls-ca-cert-dir",
+        "tls-auth-clients", "tls-protocols", "tls-ciphers", "tls-ciphersuites",
+        "tls-prefer-server-ciphers", "tls-session-caching", "tls-session-cache-size",
+        "tls-session-cache-timeout", "tls-dh-params-file", "tls-replication", "tls-cluster",
         "tls-port",
     ];
 

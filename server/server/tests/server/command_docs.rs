@@ -445,17 +445,10 @@ fn syntax(name: &str, fields: &BTreeMap<String, Value>) -> String {
 }
 
 /// The commands for the deadlines of members, which have the letters `s` and `z`.
+#[rustfmt::skip]
 const DEADLINES_OF_MEMBERS: &[&str] = &[
-    "addex",
-    "expire",
-    "expireat",
-    "expiretime",
-    "persist",
-    "pexpire",
-    "pexpireat",
-    "pexpiretime",
-    "pttl",
-    "ttl",
+    "addex", "expire", "expireat", "expiretime", "persist", "pexpire", "pexpireat", "pexpiretime",
+    "pttl", "ttl",
 ];
 
 fn of_members(command: &str) -> bool {

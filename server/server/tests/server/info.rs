@@ -309,20 +309,11 @@ fn timers_and_jobs_are_counted_in_all_databases() {
         (0..3).for_each(|_| drop(c.value()));
         let figures = |c: &mut Wire| -> String {
             let fields = info(c, "timers").remove("Timers").unwrap();
+            #[rustfmt::skip]
             let names = [
-                "timers_keys",
-                "timers_paused",
-                "timers_due_minute",
-                "timers_due_hour",
-                "timers_due_day",
-                "job_queues",
-                "jobs_ready",
-                "jobs_delayed",
-                "jobs_leased",
-                "jobs_dead",
-                "jobs_due_minute",
-                "jobs_due_hour",
-                "jobs_due_day",
+                "timers_keys", "timers_paused", "timers_due_minute", "timers_due_hour",
+                "timers_due_day", "job_queues", "jobs_ready", "jobs_delayed", "jobs_leased",
+                "jobs_dead", "jobs_due_minute", "jobs_due_hour", "jobs_due_day",
             ];
             names.map(|name| fields[name].as_str()).join(" ")
         };
