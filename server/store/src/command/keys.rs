@@ -337,7 +337,7 @@ fn random_key(cx: &mut Cx, _: Args, reply: &mut Reply) -> Result<(), Error> {
             reply.bulk(record.key.as_bytes());
             return Ok(());
         }
-        cx.turn.expire_met(number, db, id);
+        cx.turn.expire_due(number, db, id);
     }
     // Nearly all keys are due; more random picks would take long.
     let found = cx

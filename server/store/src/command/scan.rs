@@ -182,7 +182,7 @@ fn scan(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
             }
             // As in Redis, a due key expires if its name matches, regardless of TYPE.
             if record.has_expired(now) {
-                cx.turn.expire_met(number, db, id);
+                cx.turn.expire_due(number, db, id);
                 continue;
             }
             if !filter.is_of_type(record) {
