@@ -1,14 +1,12 @@
 //! SLOWLOG, LATENCY, MEMORY, MONITOR, LOLWUT and HELP.
 
 use crate::wire::redis::Redis;
-use crate::wire::{Open as _, Wire};
+use crate::wire::{Open as _, Wire, configured, server_with};
 use punctual_resp::Value;
 use punctual_server::{Builder, Server};
 
 fn debuggable() -> Builder {
-    Server::builder()
-        .port(0)
-        .option("enable-debug-command", "local")
+    configured("enable-debug-command local")
 }
 
 fn strings(value: &Value) -> Vec<String> {
@@ -204,7 +202,7 @@ fn monitors_see_every_command_as_redis_shows_it() {
 
 #[test]
 fn monitors_on_other_loops_and_disconnected_ones() {
-    let server = Server::builder().port(0).threads(2).spawn().unwrap();
+    let server = server_with("threads 2");
     let mut watchers: Vec<Wire> = (0..4).map(|_| Wire::open(&server)).collect();
     for w in &mut watchers {
         w.expect(&["MONITOR"], "+OK|");

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
 
-use crate::wire::{Open as _, Wire, eventually};
+use crate::wire::{Open as _, Wire, configured, eventually, server_with};
 use punctual_server::config::Config;
 use punctual_server::{REDIS_VERSION, Server};
 
@@ -113,11 +113,7 @@ fn hello_and_its_options() {
 
 #[test]
 fn commands_before_authentication_are_refused() {
-    let server = Server::builder()
-        .port(0)
-        .option("requirepass", "sec")
-        .spawn()
-        .unwrap();
+    let server = server_with("requirepass sec");
     let mut c = Wire::open(&server);
     c.expect(&["PING", "SUBSCRIBE a", "CLIENT ID"], &FIRST.repeat(3));
     // The command name and the arity are checked first.
@@ -171,11 +167,7 @@ fn a_password_is_set_and_removed_at_runtime() {
 
 #[test]
 fn unauthenticated_clients_have_lower_limits() {
-    let server = Server::builder()
-        .port(0)
-        .option("requirepass", "sec")
-        .spawn()
-        .unwrap();
+    let server = server_with("requirepass sec");
     for (bytes, error) in [
         ("*11\r\n", "unauthenticated multibulk length"),
         (
@@ -197,11 +189,7 @@ fn unauthenticated_clients_have_lower_limits() {
 
 #[test]
 fn clients_beyond_maxclients_are_refused() {
-    let server = Server::builder()
-        .port(0)
-        .option("maxclients", "2")
-        .spawn()
-        .unwrap();
+    let server = server_with("maxclients 2");
     let mut one = Wire::open(&server);
     let mut two = Wire::open(&server);
     one.expect(&["PING"], "+PONG|");
@@ -232,11 +220,7 @@ fn protected_mode_accepts_only_loopback() {
         eprintln!("NOT RUN: this machine has only loopback addresses");
         return;
     };
-    let server = Server::builder()
-        .port(0)
-        .option("bind", "0.0.0.0")
-        .spawn()
-        .unwrap();
+    let server = server_with("bind 0.0.0.0");
     let ask = || {
         let mut stream = TcpStream::connect((ip, server.port())).unwrap();
         let mut text = [0; 7];
@@ -258,10 +242,8 @@ fn protected_mode_accepts_only_loopback() {
 fn a_unix_socket() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("punctual.sock");
-    let server = Server::builder()
-        .port(0)
+    let server = configured("unixsocketperm 700")
         .option("unixsocket", path.to_str().unwrap())
-        .option("unixsocketperm", "700")
         .spawn()
         .unwrap();
     let mut stream = UnixStream::connect(&path).unwrap();

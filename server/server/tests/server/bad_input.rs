@@ -1,6 +1,7 @@
 //! Malformed input leads to an error or a closed connection, and the server continues to serve
 //! other clients.
 
+use crate::wire::server_with;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 
@@ -252,11 +253,7 @@ fn commands_split_at_every_byte() {
 
 #[test]
 fn limits_before_authentication() {
-    let server = Server::builder()
-        .port(0)
-        .option("requirepass", "secret")
-        .spawn()
-        .unwrap();
+    let server = server_with("requirepass secret");
     let port = server.port();
     let refused = "-NOAUTH Authentication required.\r\n";
     let eleven = "*11\r\n";

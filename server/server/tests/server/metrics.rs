@@ -7,13 +7,13 @@ use punctual_server::Server;
 
 use crate::redis_py::python_with;
 use crate::visit::{Response, get};
-use crate::wire::{Open as _, Wire};
+use crate::wire::{Open as _, Wire, configured};
 
 const OPEN_METRICS: &str =
     "Accept: application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.3";
 
 fn server() -> Server {
-    let server = Server::builder().port(0).metrics_port(0).virtual_clock();
+    let server = configured("clock virtual").metrics_port(0);
     server.spawn().unwrap()
 }
 
@@ -236,10 +236,8 @@ fn dashboards_find_their_metrics() {
 
 #[test]
 fn replicas_and_their_primary_show_each_other() {
-    let primary = Server::builder()
-        .port(0)
+    let primary = configured("repl-diskless-sync-delay 0")
         .metrics_port(0)
-        .option("repl-diskless-sync-delay", "0")
         .spawn()
         .unwrap();
     let port = primary.port();
@@ -286,11 +284,9 @@ fn a_server_that_cannot_answer_is_down() {
 }
 
 fn is_down_while_a_script_is_busy(threads: usize) {
-    let server = Server::builder()
-        .port(0)
+    let server = configured("busy-reply-threshold 1")
         .threads(threads)
         .metrics_port(0)
-        .option("busy-reply-threshold", "1")
         .spawn()
         .unwrap();
     let mut busy = Wire::open(&server);

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use punctual_server::{Server, StartError};
 
 use crate::visit::{self, Response, command, exactly, get, open};
-use crate::wire::{Open as _, Wire};
+use crate::wire::{Open as _, Wire, configured};
 
 fn server(password: &str) -> Server {
-    let server = Server::builder().port(0).metrics_port(0).virtual_clock();
+    let server = configured("clock virtual").metrics_port(0);
     server.option("metrics-password", password).spawn().unwrap()
 }
 
