@@ -11,13 +11,8 @@ use crate::persist::backup;
 const ADMIN: Flags = Flags::ADMIN;
 const NOSCRIPT: Flags = Flags::ADMIN.or(Flags::NOSCRIPT);
 
-const fn row(
-    name: &'static str,
-    flags: Flags,
-    handler: ServerHandler,
-    summary: &'static str,
-) -> ServerCommand {
-    ServerCommand::new(name, 2, flags, Group::Server, handler).doc("8.10.0", "O(1)", summary)
+const fn row(name: &'static str, flags: Flags, handler: ServerHandler) -> ServerCommand {
+    ServerCommand::new(name, 2, flags, Group::Server, handler).since("8.10.0")
 }
 
 /// Rows of the commands in this file.
@@ -25,45 +20,18 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
     "backup",
     Group::Server,
     &[
-        row(
-            "abort",
-            NOSCRIPT,
-            abort,
-            "Cancels a backup that is not sealed yet.",
-        ),
-        row(
-            "cleanup",
-            NOSCRIPT,
-            cleanup,
-            "Removes the files of a sealed or failed backup.",
-        ),
+        row("abort", NOSCRIPT, abort).summary("Cancels a backup that is not sealed yet."),
+        row("cleanup", NOSCRIPT, cleanup)
+            .summary("Removes the files of a sealed or failed backup."),
         ServerCommand::help(Group::Server, "8.10.0", |_, _, reply| {
             help(reply, "BACKUP", HELP)
         }),
-        row(
-            "list",
-            ADMIN.or(Flags::STALE),
-            list,
-            "Returns the paths of the backup's files that do not change any more.",
-        ),
-        row(
-            "seal",
-            NOSCRIPT,
-            seal,
-            "Completes a backup: its files do not change any more.",
-        ),
-        row(
-            "start",
-            NOSCRIPT,
-            start,
-            "Starts a backup into the folder `backupdirname`.",
-        ),
-        row(
-            "status",
-            ADMIN.or(Flags::STALE),
-            status,
-            "Returns the state of the backup.",
-        ),
+        row("list", ADMIN.or(Flags::STALE), list)
+            .summary("Returns the paths of the backup's files that do not change any more."),
+        row("seal", NOSCRIPT, seal)
+            .summary("Completes a backup: its files do not change any more."),
+        row("start", NOSCRIPT, start).summary("Starts a backup into the folder `backupdirname`."),
+        row("status", ADMIN.or(Flags::STALE), status).summary("Returns the state of the backup."),
     ],
 )
 .since("8.10.0")

@@ -23,13 +23,8 @@ pub(super) const fn row(
     flags: Flags,
     handler: ServerHandler,
 ) -> ServerCommand {
-    ServerCommand::new(
-        name,
-        arity,
-        flags.or(Flags::KEYLESS),
-        Group::Connection,
-        handler,
-    )
+    let flags = flags.or(Flags::KEYLESS);
+    ServerCommand::new(name, arity, flags, Group::Connection, handler)
 }
 
 /// Rows of the commands in this file.

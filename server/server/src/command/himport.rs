@@ -13,14 +13,7 @@ use crate::node::call::{Call, ServerCommand, ServerHandler};
 
 const NO_FIELDSET: Error = Error::fixed("ERR no such fieldset");
 
-const fn row(
-    name: &'static str,
-    arity: i32,
-    flags: Flags,
-    handler: ServerHandler,
-) -> ServerCommand {
-    ServerCommand::new(name, arity, flags, Group::Hash, handler)
-}
+punctual_store::family!(ServerHandler, Group::Hash, Flags::NONE);
 
 const fn keyless(
     name: &'static str,

@@ -15,42 +15,22 @@ use crate::session::{Executing, Runnable, ScriptRequest};
 
 /// Rows of the commands in this file.
 pub(crate) static COMMANDS: &[ServerCommand] = &[
-    runs(
-        "eval",
-        WRITES,
-        &["RW access update"],
-        eval,
-        "2.6.0",
-        "Executes a server-side Lua script.",
-    )
-    .syntax("script numkeys [key ...] [arg ...]"),
-    runs(
-        "evalsha",
-        WRITES,
-        &["RW access update"],
-        evalsha,
-        "2.6.0",
-        "Executes a server-side Lua script by SHA1 digest.",
-    )
-    .syntax("sha1 numkeys [key ...] [arg ...]"),
-    runs(
-        "eval_ro",
-        READS,
-        &["RO access"],
-        eval_ro,
-        "7.0.0",
-        "Executes a read-only server-side Lua script.",
-    )
-    .syntax("script numkeys [key ...] [arg ...]"),
-    runs(
-        "evalsha_ro",
-        READS,
-        &["RO access"],
-        evalsha_ro,
-        "7.0.0",
-        "Executes a read-only server-side Lua script by SHA1 digest.",
-    )
-    .syntax("sha1 numkeys [key ...] [arg ...]"),
+    runs("eval", WRITES, &["RW access update"], eval)
+        .since("2.6.0")
+        .summary("Executes a server-side Lua script.")
+        .syntax("script numkeys [key ...] [arg ...]"),
+    runs("evalsha", WRITES, &["RW access update"], evalsha)
+        .since("2.6.0")
+        .summary("Executes a server-side Lua script by SHA1 digest.")
+        .syntax("sha1 numkeys [key ...] [arg ...]"),
+    runs("eval_ro", READS, &["RO access"], eval_ro)
+        .since("7.0.0")
+        .summary("Executes a read-only server-side Lua script.")
+        .syntax("script numkeys [key ...] [arg ...]"),
+    runs("evalsha_ro", READS, &["RO access"], evalsha_ro)
+        .since("7.0.0")
+        .summary("Executes a read-only server-side Lua script by SHA1 digest.")
+        .syntax("sha1 numkeys [key ...] [arg ...]"),
     ServerCommand::container("script", Group::Scripting, SCRIPTS)
         .since("2.6.0")
         .summary("A container for Lua scripts management commands."),
@@ -84,13 +64,11 @@ const fn runs(
     flags: Flags,
     access: &'static [&'static str],
     handler: ServerHandler,
-    since: &'static str,
-    summary: &'static str,
 ) -> ServerCommand {
     row(name, -3, flags, handler)
         .counted_keys(2)
         .access(access)
-        .doc(since, "Depends on the script that is executed.", summary)
+        .complexity("Depends on the script that is executed.")
 }
 
 const SCRIPTS: &[ServerCommand] = &[

@@ -11,13 +11,8 @@ use crate::node::call::{Call, ServerCommand, ServerHandler};
 const ANY_TIME: Flags = Flags::LOADING.or(Flags::STALE);
 
 const fn row(name: &'static str, arity: i32, handler: ServerHandler) -> ServerCommand {
-    ServerCommand::new(
-        name,
-        arity,
-        Flags::ADMIN.or(ANY_TIME),
-        Group::Server,
-        handler,
-    )
+    let flags = Flags::ADMIN.or(ANY_TIME);
+    ServerCommand::new(name, arity, flags, Group::Server, handler)
 }
 
 /// Rows of the commands in this file.

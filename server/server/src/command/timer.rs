@@ -17,15 +17,10 @@ const fn row(
     flags: Flags,
     handler: ServerHandler,
 ) -> ServerCommand {
-    ServerCommand::new(
-        name,
-        arity,
-        flags.or(Flags::WRITE).or(Flags::NOT_IN_TIMER),
-        Group::Timer,
-        handler,
-    )
-    .keys(2, 2, 1)
-    .access(&["RW update"])
+    let flags = flags.or(Flags::WRITE).or(Flags::NOT_IN_TIMER);
+    ServerCommand::new(name, arity, flags, Group::Timer, handler)
+        .keys(2, 2, 1)
+        .access(&["RW update"])
 }
 
 /// Rows of these subcommands. The command table adds the subcommands of the keyspace.
