@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::config::settings::Values;
+use crate::config::settings::{Values, settings};
 
 /// Settings of TLS.
 #[derive(Debug, Clone, PartialEq, Eq)]
