@@ -65,7 +65,10 @@ settings! {
     /// Path of the unix socket.
     unixsocket: Option<PathBuf> = values.path("unixsocket").map(|path| dir.join(path));
     /// Permission bits of the unix socket; with 0 the umask decides.
-    unixsocket_mode: u32 = unixsocket_mode(&values);
+    unixsocket_mode: u32 = match values.get("unixsocketperm") {
+        Value::Octal(bits) => *bits,
+        _ => 0,
+    };
     /// Maximum number of connections that wait to be accepted, for each TCP listener.
     tcp_backlog: u32 = values.number("tcp-backlog");
     /// Seconds of silence before the first TCP keep-alive probe; with 0 there are no probes.
@@ -127,7 +130,10 @@ settings! {
     /// Number of databases.
     databases: usize = values.number("databases");
     /// Classes of keyspace events to publish.
-    notify: Classes = event_classes(&values);
+    notify: Classes = match values.get("notify-keyspace-events") {
+        Value::EventClasses(classes) => *classes,
+        _ => Classes::none(),
+    };
     /// Publishes the last value of a string key that expires, on `__keyvalue@<db>__:<key>`.
     notify_expired_values: bool = values.yes("notify-expired-values");
     /// Commands that take at least this long go to the slow log; `None` disables the log.
@@ -143,11 +149,22 @@ settings! {
     /// Keeps a latency histogram for each command.
     latency_tracking: bool = values.yes("latency-tracking");
     /// Percentiles of the commands' latency histograms that INFO shows.
-    latency_percentiles: Vec<f64> = latency_percentiles(&values);
+    latency_percentiles: Vec<f64> = match values.get("latency-tracking-info-percentiles") {
+        Value::Percentiles(values) => values.clone(),
+        _ => Vec::new(),
+    };
     /// Minimum level of the log lines that are written.
-    log_level: Level = log_level(&values);
+    log_level: Level = match values.word("loglevel") {
+        "debug" => Level::Debug,
+        "verbose" => Level::Verbose,
+        "warning" => Level::Warning,
+        _ => Level::Notice,
+    };
     /// Form of the log lines.
-    log_format: Format = log_format(&values);
+    log_format: Format = match values.word("log-format") {
+        "json" => Format::Json,
+        _ => Format::Legacy,
+    };
     /// Path of the log file; `None` writes to standard output.
     logfile: Option<PathBuf> = values.path("logfile").map(|path| dir.join(path));
     /// Path of the file with the process id.
@@ -155,7 +172,13 @@ settings! {
     /// Continue in the background, in a child process.
     daemonize: bool = values.yes("daemonize");
     /// Supervisor that is notified when the server is ready.
-    supervised: Supervised = supervised(&values);
+    supervised: Supervised = match values.word("supervised") {
+        "upstart" => Supervised::Upstart,
+        "systemd" => Supervised::Systemd,
+        "parent" => Supervised::Parent,
+        "auto" => Supervised::Auto,
+        _ => Supervised::No,
+    };
     /// Options of the shutdown that SIGINT requests.
     shutdown_on_sigint: ShutdownOptions = values.shutdown("shutdown-on-sigint");
     /// Options of the shutdown that SIGTERM requests.
@@ -198,7 +221,11 @@ settings! {
     /// Time in seconds after which a sealed backup is removed; 0 keeps it.
     backup_sealed_ttl_s: u64 = values.number("backup-sealed-ttl");
     /// When the append-only file is synced.
-    append_sync: AppendSync = append_sync(&values);
+    append_sync: AppendSync = match values.word("appendfsync") {
+        "always" => AppendSync::Always,
+        "no" => AppendSync::No,
+        _ => AppendSync::EverySecond,
+    };
     /// Do not sync while a rewrite or a save runs.
     no_sync_on_rewrite: bool = values.yes("no-appendfsync-on-rewrite");
     /// Growth in percent after which the append-only file is rewritten; with 0 it is rewritten only
@@ -214,7 +241,11 @@ settings! {
     /// Cut off the torn end of an append-only file when it is loaded.
     aof_load_truncated: bool = values.yes("aof-load-truncated");
     /// Which memory lies in huge pages.
-    huge_pages: HugePages = huge_pages(&values);
+    huge_pages: HugePages = match (values.yes("disable-thp"), values.yes("huge-pages")) {
+        (false, _) => HugePages::Kernel,
+        (true, true) => HugePages::Merged,
+        (true, false) => HugePages::Never,
+    };
     /// Write a crash report to the log.
     crash_log: bool = values.yes("crash-log-enabled");
     /// Clients that may call DEBUG.
@@ -229,7 +260,10 @@ settings! {
     /// Redis version that the server names to clients.
     redis_version: &'static str = version::named(values.word("reported-version"));
     /// Clock that gives the server's time.
-    clock: ClockKind = clock(&values);
+    clock: ClockKind = match values.word("clock") {
+        "virtual" => ClockKind::Virtual,
+        _ => ClockKind::Real,
+    };
     /// Seed of the keyspace's random numbers; with 0 the seed is random.
     seed: u64 = values.number("seed");
     /// Limit of the memory in bytes; 0 means no limit.
@@ -243,7 +277,12 @@ settings! {
     replica_ignores_maxmemory: bool = values.yes("replica-ignore-maxmemory");
     /// Total bytes of all clients above which the largest clients are disconnected; 0 means no
     /// limit.
-    maxmemory_clients: u64 = maxmemory_clients(&values);
+    maxmemory_clients: u64 = match values.get("maxmemory-clients") {
+        Value::Memory(bytes) => *bytes,
+        // A percentage of `maxmemory`. Without `maxmemory` the result is 0, which means no limit.
+        Value::Percent(percent) => values.bytes::<u64>("maxmemory") / 100 * percent,
+        _ => 0,
+    };
     /// Frequency of periodic tasks as configured (`hz`), shown by INFO.
     hz: u32 = values.number("hz");
     /// Absolute base directory of relative paths.
@@ -363,13 +402,6 @@ impl Settings {
     }
 }
 
-fn unixsocket_mode(values: &Values) -> u32 {
-    match values.get("unixsocketperm") {
-        Value::Octal(bits) => *bits,
-        _ => 0,
-    }
-}
-
 fn limits(values: &Values, eviction: Option<Eviction>) -> Limits {
     Limits {
         list_piece: values.integer("list-max-listpack-size"),
@@ -398,53 +430,6 @@ fn limits(values: &Values, eviction: Option<Eviction>) -> Limits {
     }
 }
 
-fn clock(values: &Values) -> ClockKind {
-    match values.word("clock") {
-        "virtual" => ClockKind::Virtual,
-        _ => ClockKind::Real,
-    }
-}
-
-fn latency_percentiles(values: &Values) -> Vec<f64> {
-    match values.get("latency-tracking-info-percentiles") {
-        Value::Percentiles(values) => values.clone(),
-        _ => Vec::new(),
-    }
-}
-
-fn log_level(values: &Values) -> Level {
-    match values.word("loglevel") {
-        "debug" => Level::Debug,
-        "verbose" => Level::Verbose,
-        "warning" => Level::Warning,
-        _ => Level::Notice,
-    }
-}
-
-fn log_format(values: &Values) -> Format {
-    match values.word("log-format") {
-        "json" => Format::Json,
-        _ => Format::Legacy,
-    }
-}
-
-fn event_classes(values: &Values) -> Classes {
-    match values.get("notify-keyspace-events") {
-        Value::EventClasses(classes) => *classes,
-        _ => Classes::none(),
-    }
-}
-
-fn supervised(values: &Values) -> Supervised {
-    match values.word("supervised") {
-        "upstart" => Supervised::Upstart,
-        "systemd" => Supervised::Systemd,
-        "parent" => Supervised::Parent,
-        "auto" => Supervised::Auto,
-        _ => Supervised::No,
-    }
-}
-
 fn ttl_rules(values: &Values) -> TtlRules {
     let ms = |name| values.number::<u64>(name) * 1000;
     TtlRules {
@@ -456,31 +441,6 @@ fn ttl_rules(values: &Values) -> TtlRules {
             default_ms: ms("default-ttl"),
             max_ms: ms("max-ttl"),
         },
-    }
-}
-
-fn huge_pages(values: &Values<'_>) -> HugePages {
-    match (values.yes("disable-thp"), values.yes("huge-pages")) {
-        (false, _) => HugePages::Kernel,
-        (true, true) => HugePages::Merged,
-        (true, false) => HugePages::Never,
-    }
-}
-
-fn append_sync(values: &Values) -> AppendSync {
-    match values.word("appendfsync") {
-        "always" => AppendSync::Always,
-        "no" => AppendSync::No,
-        _ => AppendSync::EverySecond,
-    }
-}
-
-fn maxmemory_clients(values: &Values) -> u64 {
-    match values.get("maxmemory-clients") {
-        Value::Memory(bytes) => *bytes,
-        // A percentage of `maxmemory`. Without `maxmemory` the result is 0, which means no limit.
-        Value::Percent(percent) => values.bytes::<u64>("maxmemory") / 100 * percent,
-        _ => 0,
     }
 }
 
