@@ -211,15 +211,13 @@ mod tests {
             20,
             "{events}"
         );
-        for (line, error) in [
+        fixture.expect(&[
             ("SWAPDB x y", "-ERR invalid first DB index"),
             ("SWAPDB 0 y", "-ERR invalid second DB index"),
             ("SWAPDB 99 y", "-ERR invalid second DB index"),
             ("SWAPDB 0 5000000000", "-ERR invalid second DB index"),
             ("SWAPDB 0 16", "-ERR DB index is out of range"),
             ("SWAPDB -1 0", "-ERR DB index is out of range"),
-        ] {
-            assert_eq!(fixture.run(line), error, "{line}");
-        }
+        ]);
     }
 }

@@ -465,7 +465,7 @@ mod tests {
         fixture.db = 3;
         assert_eq!(fixture.run("PTTL a"), ":500");
         fixture.db = 0;
-        for (line, error) in [
+        fixture.expect(&[
             (
                 "COPY a a",
                 "-ERR source and destination objects are the same",
@@ -486,9 +486,7 @@ mod tests {
             ),
             ("COPY a b DB", "-ERR syntax error"),
             ("COPY a b WITH", "-ERR syntax error"),
-        ] {
-            assert_eq!(fixture.run(line), error, "{line}");
-        }
+        ]);
     }
 
     #[test]

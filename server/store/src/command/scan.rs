@@ -321,7 +321,7 @@ mod tests {
         const INTEGER: &str = "-ERR value is not an integer or out of range";
         const EMPTY: &str = "*2 $1 0 *0";
         let mut fixture = Fixture::sharded(2);
-        for (line, reply) in [
+        fixture.expect(&[
             ("SCAN x", INVALID),
             ("SCAN x foo", INVALID),
             ("SCAN 1x", INVALID),
@@ -342,9 +342,7 @@ mod tests {
             ("SCAN 0 MATCH", "-ERR syntax error"),
             ("SCAN 0 WHAT 1", "-ERR syntax error"),
             ("SCAN 0 COUNT 5 MATCH", "-ERR syntax error"),
-        ] {
-            assert_eq!(fixture.run(line), reply, "{line}");
-        }
+        ]);
         assert_eq!(Cursor::parse(b"-18446744073709551615").unwrap(), Cursor(1));
         assert!(Cursor::parse(b" 1").is_err());
     }
