@@ -4,17 +4,13 @@ use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
 
-use crate::wire::{Open as _, Wire, configured, eventually, server_with};
+use crate::wire::{Open as _, Wire, configured, eventually, server_with, start};
 use punctual_server::config::Config;
 use punctual_server::{REDIS_VERSION, Server};
 
 const WRONG: &str = "-WRONGPASS invalid username-password pair or user is disabled.|";
 const FIRST: &str = "-NOAUTH Authentication required.|";
 const HELLO_FIRST: &str = "-NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time|";
-
-fn start() -> Server {
-    Server::builder().port(0).spawn().unwrap()
-}
 
 fn hello(proto: u8, id: i64) -> String {
     let head = if proto == 3 { "%7" } else { "*14" };

@@ -1,18 +1,13 @@
 //! Malformed input leads to an error or a closed connection, and the server continues to serve
 //! other clients.
 
-use crate::wire::server_with;
+use crate::wire::{server_with, start};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 
 use crate::process::{Process, Start as _, connect, exchange, read_to_end};
-use punctual_server::Server;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-
-fn start() -> Server {
-    Server::builder().port(0).spawn().unwrap()
-}
 
 /// Sends bytes that end the connection, and returns the replies.
 #[track_caller]

@@ -4,13 +4,9 @@ use std::io::Write;
 
 use crate::process::{Process, Start as _};
 use crate::wire::redis::Redis;
-use crate::wire::{Open as _, Wire, eventually, field, server_with};
+use crate::wire::{Open as _, Wire, eventually, field, server_with, start};
 use punctual_resp::Value;
 use punctual_server::Server;
-
-fn start() -> Server {
-    Server::builder().port(0).spawn().unwrap()
-}
 
 #[test]
 fn connection_commands() {

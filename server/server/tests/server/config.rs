@@ -5,13 +5,9 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Output, Stdio};
 
 use crate::wire::redis::Redis;
-use crate::wire::{Open as _, Wire, configured, eventually, server_with};
+use crate::wire::{Open as _, Wire, configured, eventually, server_with, start};
 use punctual_server::Server;
 use punctual_server::log::{Level, Logger};
-
-fn start() -> Server {
-    Server::builder().port(0).spawn().unwrap()
-}
 
 #[test]
 fn maxclients_takes_effect_at_once() {

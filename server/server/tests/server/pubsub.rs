@@ -3,13 +3,8 @@
 use std::time::Duration;
 
 use crate::process::{Process, Start as _};
-use crate::wire::{Open as _, Wire, configured, eventually, server_with, unix_time};
+use crate::wire::{Open as _, Wire, configured, eventually, server_with, start, unix_time};
 use punctual_resp::Value;
-use punctual_server::Server;
-
-fn start() -> Server {
-    Server::builder().port(0).spawn().unwrap()
-}
 
 fn hello3(c: &mut Wire) {
     c.send(&["HELLO 3"]);

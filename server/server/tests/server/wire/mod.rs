@@ -33,6 +33,12 @@ pub fn configured(lines: &str) -> Builder {
         })
 }
 
+/// Starts a server with the default configuration on a free port.
+#[track_caller]
+pub fn start() -> Server {
+    Server::builder().port(0).spawn().unwrap()
+}
+
 /// Starts a server that is [`configured`] by these lines.
 #[track_caller]
 pub fn server_with(lines: &str) -> Server {
