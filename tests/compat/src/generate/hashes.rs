@@ -6,8 +6,8 @@ use crate::command::{Command, Step};
 use crate::draw::{Draw, Kind};
 
 /// Commands that may get any arguments; `errors.rs` has the criteria.
-pub(super) const ANY_ARGUMENTS: &str = "HSET|HSETNX|HMSET|HGET|HMGET|HGETALL|HKEYS|HVALS|HLEN|HSTRLEN|HEXISTS|HDEL|HINCRBY|\
-     HINCRBYFLOAT|HSCAN";
+pub(super) const ANY_ARGUMENTS: &str = "HSET|HSETNX|HMSET|HGET|HMGET|HGETALL|HKEYS|HVALS|HLEN|\
+     HSTRLEN|HEXISTS|HDEL|HINCRBY|HINCRBYFLOAT|HSCAN";
 
 const MAKERS: &[(u32, Maker)] = &[
     (24, Call(set)),

@@ -30,14 +30,10 @@ fn scan_page(draw: &mut Draw, steps: &mut Vec<Step>) {
     let mut command = Command::new(draw.case("SCAN")).arg(cursor);
     for _ in 0..draw.weighted(&[(4, 0), (4, 1), (2, 2), (1, 3)]) {
         match draw.weighted(&[(3, "MATCH"), (3, "COUNT"), (2, "TYPE"), (1, "NOVALUES")]) {
-            "MATCH" => {
-                command.push(draw.case("MATCH"));
-                command.push(draw.pattern());
-            }
+            "MATCH" => line::append(draw, &mut command, "MATCH pattern"),
             "COUNT" => {
-                command.push(draw.case("COUNT"));
-                let count = draw.one_of("1|10|1000|0|-1|abc|1.5|9223372036854775808");
-                command.push(count);
+                let count = "COUNT 1|10|1000|0|-1|abc|1.5|9223372036854775808";
+                line::append(draw, &mut command, count);
             }
             "TYPE" => {
                 command.push(draw.case("TYPE"));
@@ -57,12 +53,7 @@ fn copy(draw: &mut Draw, steps: &mut Vec<Step>) {
     let mut command = line::command(draw, "COPY any-key any-key");
     for _ in 0..draw.weighted(&[(4, 0), (4, 1), (3, 2), (1, 3)]) {
         match draw.weighted(&[(4, "DB"), (5, "REPLACE"), (1, "NX")]) {
-            "DB" => {
-                command.push(draw.case("DB"));
-                if draw.chance(95) {
-                    command.push(draw.database());
-                }
-            }
+            "DB" => line::append(draw, &mut command, "DB 95% database"),
             option => command.push(draw.case(option)),
         }
     }

@@ -6,8 +6,8 @@ use crate::command::Step;
 use crate::draw::{Draw, Kind};
 
 /// Commands that may get any arguments; `errors.rs` has the criteria.
-pub(super) const ANY_ARGUMENTS: &str = "LPUSH|RPUSH|LPUSHX|RPUSHX|LPOP|RPOP|LLEN|LINDEX|LRANGE|LSET|LINSERT|LREM|LTRIM|LMOVE|\
-     RPOPLPUSH|LPOS|LMPOP";
+pub(super) const ANY_ARGUMENTS: &str = "LPUSH|RPUSH|LPUSHX|RPUSHX|LPOP|RPOP|LLEN|LINDEX|LRANGE|\
+     LSET|LINSERT|LREM|LTRIM|LMOVE|RPOPLPUSH|LPOS|LMPOP";
 
 const MAKERS: &[(u32, Maker)] = &[
     (30, Call(push)),

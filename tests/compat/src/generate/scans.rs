@@ -1,6 +1,6 @@
 //! SCAN, SSCAN, HSCAN and ZSCAN: single pages, and whole iterations as acts.
 
-use super::{Family, named};
+use super::{Family, line, named};
 use crate::command::{Command, Step};
 use crate::draw::{Draw, Kind};
 
@@ -81,15 +81,10 @@ pub(super) fn page(draw: &mut Draw, name: &str, key: Vec<u8>, steps: &mut Vec<St
     let mut command = named(draw, name).arg(key).arg(cursor);
     for _ in 0..draw.weighted(&[(4, 0), (4, 1), (2, 2)]) {
         match draw.weighted(&[(3, "MATCH"), (3, "COUNT"), (1, "TYPE")]) {
-            "MATCH" => {
-                command.push(draw.case("MATCH"));
-                command.push(draw.pattern());
-            }
+            "MATCH" => line::append(draw, &mut command, "MATCH pattern"),
             "COUNT" => {
-                command.push(draw.case("COUNT"));
-                let count =
-                    draw.pick(&["1", "10", "1000", "0", "-1", "abc", "9223372036854775808"]);
-                command.push(count);
+                let count = "COUNT 1|10|1000|0|-1|abc|9223372036854775808";
+                line::append(draw, &mut command, count);
             }
             option => command.extend([option, "hash"]),
         }

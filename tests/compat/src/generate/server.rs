@@ -98,12 +98,13 @@ const KEYED: &[&[&str]] = &[
 
 /// Arguments of COMMAND INFO, of whose reply only the parts that both versions have are compared,
 /// and of COMMAND DOCS.
-const DESCRIBED: &str = "get|SET|mget|mset|msetnx|getex|getdel|getset|setex|psetex|setnx|append|strlen|getrange|\
-     substr|setrange|incr|decr|incrby|decrby|incrbyfloat|lcs|del|unlink|exists|type|keys|scan|\
-     randomkey|rename|renamenx|copy|move|touch|expire|pexpire|expireat|pexpireat|ttl|pttl|\
-     expiretime|pexpiretime|persist|ping|echo|auth|hello|select|quit|reset|subscribe|psubscribe|\
-     ssubscribe|unsubscribe|punsubscribe|sunsubscribe|publish|spublish|dbsize|flushdb|flushall|\
-     swapdb|time|info|asking|cluster|function|module|readonly|readwrite|script|nosuchcommand";
+const DESCRIBED: &str = "get|SET|mget|mset|msetnx|getex|getdel|getset|setex|psetex|setnx|append|\
+     strlen|getrange|substr|setrange|incr|decr|incrby|decrby|incrbyfloat|lcs|del|unlink|exists|\
+     type|keys|scan|randomkey|rename|renamenx|copy|move|touch|expire|pexpire|expireat|pexpireat|\
+     ttl|pttl|expiretime|pexpiretime|persist|ping|echo|auth|hello|select|quit|reset|subscribe|\
+     psubscribe|ssubscribe|unsubscribe|punsubscribe|sunsubscribe|publish|spublish|dbsize|flushdb|\
+     flushall|swapdb|time|info|asking|cluster|function|module|readonly|readwrite|script|\
+     nosuchcommand";
 
 fn command(draw: &mut Draw, steps: &mut Vec<Step>) {
     let mut command = Command::new(draw.case("COMMAND"));
@@ -135,11 +136,11 @@ fn command(draw: &mut Draw, steps: &mut Vec<Step>) {
 
 /// Arguments of CONFIG GET: parameters that have equal values on both servers, patterns for such
 /// parameters, and unknown names.
-const PARAMETERS: &str = "maxmemory|maxmemory-policy|maxmemory-samples|databases|timeout|tcp-keepalive|appendonly|\
-     save|proto-max-bulk-len|lfu-log-factor|lfu-decay-time|slowlog-log-slower-than|\
-     slowlog-max-len|latency-monitor-threshold|client-output-buffer-limit|notify-keyspace-events|\
-     maxmemory-clients|requirepass|hz|appendfsync|lazyfree-lazy-expire|nosuch||\
-     notify-keyspace-event?|MAXMEMORY-POLICY|appendfs*";
+const PARAMETERS: &str = "maxmemory|maxmemory-policy|maxmemory-samples|databases|timeout|\
+     tcp-keepalive|appendonly|save|proto-max-bulk-len|lfu-log-factor|lfu-decay-time|\
+     slowlog-log-slower-than|slowlog-max-len|latency-monitor-threshold|client-output-buffer-limit|\
+     notify-keyspace-events|maxmemory-clients|requirepass|hz|appendfsync|lazyfree-lazy-expire|\
+     nosuch||notify-keyspace-event?|MAXMEMORY-POLICY|appendfs*";
 
 fn config(draw: &mut Draw, steps: &mut Vec<Step>) {
     let command = match draw.between(0..=19) {

@@ -6,8 +6,8 @@ use crate::command::{Command, Step};
 use crate::draw::{Draw, Kind};
 
 /// Commands that may get any arguments; `errors.rs` has the criteria.
-pub(super) const ANY_ARGUMENTS: &str = "SADD|SREM|SCARD|SISMEMBER|SMISMEMBER|SMEMBERS|SMOVE|SINTER|SUNION|SDIFF|SINTERSTORE|\
-     SUNIONSTORE|SDIFFSTORE|SINTERCARD|SSCAN";
+pub(super) const ANY_ARGUMENTS: &str = "SADD|SREM|SCARD|SISMEMBER|SMISMEMBER|SMEMBERS|SMOVE|SINTER|\
+     SUNION|SDIFF|SINTERSTORE|SUNIONSTORE|SDIFFSTORE|SINTERCARD|SSCAN";
 
 const MAKERS: &[(u32, Maker)] = &[
     (26, Call(add)),
