@@ -89,7 +89,7 @@ pub(in crate::command) fn addex<K: Added>(
             cx.commit_subkeys(key, words.class, words.expire, count, names());
             deadline_effect(cx, key, words, deadline, names());
         }
-        Ttl::NotGiven => {
+        Ttl::NotGiven if found.is_some() => {
             let parts = cx.view::<K>(place, id)?;
             let has_deadline = |name: &&[u8]| parts.deadline(name).is_some_and(|at| at != NEVER);
             let timed: SmallVec<[&[u8]; 8]> = names().filter(has_deadline).collect();
