@@ -6,13 +6,11 @@ use punctual_server::Server;
 use rustix::process::Signal;
 
 use crate::wire::redis::Redis;
-use crate::wire::{Open as _, Wire, eventually};
+use crate::wire::{Open as _, Wire, configured, eventually};
 
 fn start(threads: usize) -> Server {
-    Server::builder()
-        .port(0)
+    configured("enable-debug-command yes")
         .threads(threads)
-        .option("enable-debug-command", "yes")
         .spawn()
         .unwrap()
 }
@@ -409,10 +407,7 @@ fn moved_keys_are_deleted_at_replicas_and_in_the_append_only_file() {
 /// A script that does not end keeps the keys locked. The migration ends after the script is killed.
 #[test]
 fn a_migration_waits_for_a_busy_script() {
-    let ours = Server::builder()
-        .port(0)
-        .threads(2)
-        .option("busy-reply-threshold", "1");
+    let ours = configured("threads 2|busy-reply-threshold 1");
     let (ours, redis) = (ours.spawn().unwrap(), Redis::start(&[]));
     // Connections are assigned to the loops in turn.
     let (mut a, mut script) = (Wire::open(&ours), Wire::open(&ours));

@@ -145,7 +145,7 @@ impl Turn<'_> {
         };
         db.list_slot(hash.place, max, &mut ids);
         self.hashed_key = Name::NONE;
-        self.touch(Touched::One(0));
+        self.deadlines_may_change(Touched::One(0));
         for some in ids.chunks(WARM_MAX) {
             self.shard_db(number, 0).warm_due(some);
             some.iter().for_each(|id| self.delete_lost(number, *id));
