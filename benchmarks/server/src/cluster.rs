@@ -131,8 +131,8 @@ fn wait_until_ok(nodes: &[Server]) -> Result<()> {
     Ok(())
 }
 
-/// Returns two columns for each program: without and with cluster mode. The second one has the ratio
-/// to the first one.
+/// Returns two columns for each program: without and with cluster mode. The second one has the
+/// ratio to the first one.
 fn columns_by_mode(programs: &[Program]) -> Vec<Column> {
     let column = |(at, program): (usize, &Program)| {
         [("", Vec::new()), (" cluster", vec![2 * at])].map(|(ending, bases)| Column {

@@ -1,8 +1,8 @@
 //! `bench cluster --tests instructions`: instructions of a GET with and without cluster mode.
 //!
-//! The server runs under Valgrind, which counts the instructions of the process, without the kernel.
-//! The counts hardly depend on the load of the machine: what else the server does meanwhile (clocks,
-//! the bus) is spread over thousands of GETs. Each round has another seed of the hashes.
+//! The server runs under Valgrind, which counts the instructions of the process, without the
+//! kernel. The counts hardly depend on the load of the machine: what else the server does meanwhile
+//! (clocks, the bus) is spread over thousands of GETs. Each round has another seed of the hashes.
 
 use std::fs;
 use std::path::Path;
