@@ -1,12 +1,10 @@
 //! Instructions of commands on the keyspace, counted under Valgrind. Each command is measured
-//! without and with the log of changes, which the append-only file and replicas read. Also counts
-//! the instructions of a key's slot, by the length of the key.
+//! without and with the log of changes, which the append-only file and replicas read.
 //! (`instructions.rs` counts the queues' instructions.)
 #![allow(missing_docs)] // the macros generate items without docs
 
 use gungraun::Callgrind;
 use gungraun::prelude::*;
-use punctual_cluster::slot::of_key;
 use punctual_resp::{Args, Limits, Parser, Protocol, Reply, encode_command};
 use punctual_store::events::{Classes, Silent};
 use punctual_store::{Command, Now, Store, StoreOptions, Turn, command};
@@ -154,23 +152,6 @@ fn cluster(stage: Stage) -> Stage {
     stage
 }
 
-/// Returns names of keys of this length.
-fn names(len: usize) -> Vec<String> {
-    (0..OPS).map(|n| format!("{n:0len$}")).collect()
-}
-
-#[library_benchmark]
-#[bench::bytes_8(names(8))]
-#[bench::bytes_16(names(16))]
-#[bench::bytes_24(names(24))]
-#[bench::bytes_40(names(40))]
-fn slot(names: Vec<String>) -> Vec<String> {
-    for name in &names {
-        black_box(of_key(black_box(name.as_bytes())));
-    }
-    names
-}
-
 #[library_benchmark]
 #[bench::unlogged(jobs(16, false))]
 #[bench::logged(jobs(16, true))]
@@ -182,7 +163,7 @@ fn job(stage: Stage) -> Stage {
 library_benchmark_group!(
     name = commands,
     benchmarks = [
-        get, set, set_px, incr, pexpire, hset, lpush, zincrby, cluster, slot, job
+        get, set, set_px, incr, pexpire, hset, lpush, zincrby, cluster, job
     ]
 );
 

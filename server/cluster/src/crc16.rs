@@ -1,8 +1,8 @@
 //! CRC-16/XMODEM, the checksum of a key's slot: polynomial x^16 + x^12 + x^5 + 1, initial value 0.
 //!
 //! Each look-up of a key computes the checksum and looks for a brace. On x86-64 both happen in one
-//! pass and without tables (`carryless`). Other processors take eight bytes at a time, whose look-ups
-//! in tables do not depend on each other ("slicing-by-8": Kounavis and Berry, 2005).
+//! pass and without tables (`carryless`). Other processors take eight bytes at a time by tables,
+//! whose look-ups do not depend on each other ("slicing-by-8": Kounavis and Berry, 2005).
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod carryless;
