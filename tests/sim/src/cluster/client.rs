@@ -55,7 +55,8 @@ struct Sent {
     rightful: bool,
     /// Whether the node may see itself as the owner of the slot.
     may_own: bool,
-    replicas: BTreeSet<NodeId>,
+    /// Nodes that can be elected instead of the node.
+    heirs: BTreeSet<NodeId>,
 }
 
 pub struct Client {
@@ -239,11 +240,11 @@ impl Client {
                 lines.push([head, tag.keys.clone(), vec![value.clone()]].concat());
             }
         }
-        let replicas = rights.watch.replicas(op.node);
-        let waits = op.form != Form::Read && !replicas.is_empty() && draws.chance(700_000);
+        let heirs = rights.watch.heirs(op.node);
+        let waits = op.form != Form::Read && !heirs.is_empty() && draws.chance(700_000);
         if waits {
             let time = draws.one_of(&["30", "300"]);
-            lines.push(vec![word("WAIT"), replicas.len().to_string(), word(time)]);
+            lines.push(vec![word("WAIT"), heirs.len().to_string(), word(time)]);
         }
         lines.iter().for_each(|line| link.push(line));
         op.sent = Some(Sent {
@@ -251,7 +252,7 @@ impl Client {
             waits,
             rightful: rights.may(tag.slot, op.node, op.asking),
             may_own: rights.may_own(tag.slot, op.node),
-            replicas,
+            heirs,
         });
         link.flush();
     }
@@ -337,10 +338,10 @@ impl Client {
             tag.check(op.node, &main, rightful);
         } else if rightful {
             tag.is_at_least(op.value);
-            let replicas = rights.watch.replicas(op.node);
+            let heirs = rights.watch.heirs(op.node);
             let acknowledged =
-                matches!(waited, Some(Value::Int(count)) if count as usize >= replicas.len());
-            if acknowledged && replicas == sent.replicas && !rights.moves(tag.slot) {
+                matches!(waited, Some(Value::Int(count)) if count as usize >= heirs.len());
+            if acknowledged && heirs == sent.heirs && !rights.moves(tag.slot) {
                 tag.is_promised(op.value);
             }
             if self.last.is_some() {

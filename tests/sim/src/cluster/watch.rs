@@ -48,6 +48,8 @@ pub struct Watch {
     votes: BTreeMap<(Name, u64), NodeId>,
     /// The rightful owner of each slot, and the epoch of its claim.
     owners: Vec<Option<(NodeId, u64)>>,
+    /// Number of slots of each node as the rightful owner.
+    owned: Vec<usize>,
     taken: Vec<Taken>,
     pub packets: u64,
     pub elections: u64,
@@ -60,6 +62,7 @@ impl Watch {
             nodes: vec![Shown::default(); nodes + 1],
             votes: BTreeMap::new(),
             owners: vec![None; usize::from(SLOTS)],
+            owned: vec![0; nodes + 1],
             taken: Vec::new(),
             packets: 0,
             elections: 0,
@@ -143,13 +146,16 @@ impl Watch {
                     ));
                 }
                 Some((_, known)) if known > epoch => {}
-                Some((other, _)) => {
-                    if other != node {
-                        lost.entry(other).or_default().insert(slot);
+                other => {
+                    if let Some((other, _)) = other {
+                        self.owned[other] -= 1;
+                        if other != node {
+                            lost.entry(other).or_default().insert(slot);
+                        }
                     }
+                    self.owned[node] += 1;
                     *owner = Some((node, epoch));
                 }
-                None => *owner = Some((node, epoch)),
             }
         }
         for (from, slots) in lost {
@@ -183,13 +189,23 @@ impl Watch {
 
     /// Returns the nodes that own slots.
     pub fn owners(&self) -> BTreeSet<NodeId> {
-        self.owners.iter().flatten().map(|owner| owner.0).collect()
+        let all = self.owned.iter().enumerate();
+        all.filter(|(_, slots)| **slots > 0)
+            .map(|(node, _)| node)
+            .collect()
     }
 
-    /// Returns the nodes that follow a node.
-    pub fn replicas(&self, node: NodeId) -> BTreeSet<NodeId> {
-        let name = self.nodes[node].name;
-        let follows = |at: &usize| name.is_some() && self.nodes[*at].primary == name;
+    /// Returns the nodes that can be elected instead of a node: those that follow it, and those
+    /// that followed a node without slots when they last sent a packet. After an election, such a
+    /// replica may already acknowledge the new owner's writes (WAIT only counts replicas, so it
+    /// would stand for one that has not acknowledged), or may not know the new owner yet, and be
+    /// elected next. Redis promises nothing about a write that one of them has not acknowledged.
+    pub fn heirs(&self, node: NodeId) -> BTreeSet<NodeId> {
+        let follows = |at: &usize| {
+            let primary = self.nodes[*at].primary;
+            let all = (1..self.nodes.len()).filter(|other| self.nodes[*other].name == primary);
+            primary.is_some() && { all }.any(|other| other == node || self.owned[other] == 0)
+        };
         (1..self.nodes.len()).filter(follows).collect()
     }
 
