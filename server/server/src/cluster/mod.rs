@@ -61,6 +61,9 @@ struct Node {
     machine: Machine,
     /// What loop 0 does, each with the number of the table that must be saved before.
     tasks: VecDeque<(u64, Task)>,
+    /// Whether one of the tasks makes this replica a primary. Until then it serves nothing, so the
+    /// routes do not change.
+    promotes: bool,
 }
 
 /// Work for loop 0.
@@ -105,6 +108,7 @@ impl Cluster {
             node: Mutex::new(Node {
                 machine,
                 tasks: VecDeque::new(),
+                promotes: false,
             }),
             saver: Saver::new(file),
             routes: RwLock::default(),
@@ -149,7 +153,8 @@ impl Cluster {
         {
             return (result, Err(error));
         }
-        let published = match published {
+        node.promotes |= orders.contains(&Output::Promoted);
+        let published = match published && !node.promotes {
             true => self.publish(&node.machine),
             false => Published::Nothing,
         };
@@ -201,6 +206,8 @@ impl Cluster {
         let (_, saved) = self.saver.numbers();
         let mut node = self.node.lock();
         let count = node.tasks.partition_point(|(table, _)| *table <= saved);
+        let is_promoted = |(_, task): &(u64, Task)| matches!(task, Task::Order(Output::Promoted));
+        node.promotes = node.tasks.iter().skip(count).any(is_promoted);
         node.tasks.drain(..count).map(|(_, task)| task).collect()
     }
 

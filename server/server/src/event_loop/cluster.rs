@@ -108,11 +108,15 @@ impl EventLoop {
                 Output::Send { link, bytes } => self.send_on_bus(link, &bytes),
                 Output::Close(link) => self.close_bus(link),
                 Output::Follow(primary) => self.follow_node(primary, true),
-                Output::Promoted => self.in_turn(|this, turn| {
-                    if this.shared.replication.is_replica() {
-                        this.shared.promote(turn);
-                    }
-                }),
+                Output::Promoted => {
+                    self.in_turn(|this, turn| {
+                        if this.shared.replication.is_replica() {
+                            this.shared.promote(turn);
+                        }
+                    });
+                    // The routes have waited for this.
+                    shared.in_cluster(cluster, |machine, _| machine.show());
+                }
                 Output::Lost(slots) => self.delete_slots(&slots),
                 Output::Pause(until_ms) => {
                     let now = shared.clock.now();
