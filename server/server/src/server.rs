@@ -154,6 +154,7 @@ impl Server {
             threads.push(thread);
             loops.push(event_loop);
         }
+        threads.extend(shared.start_saver()?);
         let mut server = Self {
             shared,
             threads,

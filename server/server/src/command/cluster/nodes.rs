@@ -11,6 +11,7 @@ use punctual_store::Error;
 
 use super::arguments::{find, named, node, refused, unknown};
 use super::keys::{has_keys, remove_all_keys};
+use super::saved::reply_when_saved;
 use crate::command::replies::wrong_form;
 use crate::node::call::Call;
 
@@ -46,7 +47,7 @@ pub(super) fn meet(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(),
             machine.meet(&ip, client_port, bus_port, now_ms)
         })
         .map_err(refused)?;
-    reply.ok();
+    reply_when_saved(call, "OK", reply);
     Ok(())
 }
 
@@ -76,7 +77,7 @@ pub(super) fn forget(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(
         let id = node.id;
         machine.forget(id, now_ms).map_err(refused)
     })?;
-    reply.ok();
+    reply_when_saved(call, "OK", reply);
     Ok(())
 }
 
@@ -99,7 +100,7 @@ pub(super) fn replicate(call: &mut Call, args: Args, reply: &mut Reply) -> Resul
         };
         Err(Error::fixed(flaw))
     })?;
-    reply.ok();
+    reply_when_saved(call, "OK", reply);
     Ok(())
 }
 
@@ -127,7 +128,7 @@ pub(super) fn fail_over(call: &mut Call, args: Args, reply: &mut Reply) -> Resul
         };
         Err(Error::fixed(flaw))
     })?;
-    reply.ok();
+    reply_when_saved(call, "OK", reply);
     Ok(())
 }
 
@@ -152,7 +153,7 @@ pub(super) fn set_epoch(call: &mut Call, args: Args, reply: &mut Reply) -> Resul
             machine.set_config_epoch(epoch, now_ms)
         })
         .map_err(refused)?;
-    reply.ok();
+    reply_when_saved(call, "OK", reply);
     Ok(())
 }
 
@@ -163,16 +164,15 @@ pub(super) fn bump_epoch(call: &mut Call, _: Args, reply: &mut Reply) -> Result<
         .shared
         .in_cluster(cluster, |machine, now_ms| machine.bump_epoch(now_ms));
     let word = if is_new { "BUMPED" } else { "STILL" };
-    reply.simple(format!("{word} {epoch}"));
+    reply_when_saved(call, &format!("{word} {epoch}"), reply);
     Ok(())
 }
 
 pub(super) fn save(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     let cluster = node(call.shared)?;
     call.turn.release();
-    // If the file cannot be saved, the server stops.
     call.shared.in_cluster(cluster, |machine, _| machine.save());
-    reply.ok();
+    reply_when_saved(call, "OK", reply);
     Ok(())
 }
 
@@ -198,6 +198,6 @@ pub(super) fn reset(call: &mut Call, args: Args, reply: &mut Reply) -> Result<()
         call.shared.promote(call.turn);
         remove_all_keys(call)?;
     }
-    reply.ok();
+    reply_when_saved(call, "OK", reply);
     Ok(())
 }
