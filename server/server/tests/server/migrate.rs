@@ -227,7 +227,7 @@ fn the_loop_serves_clients_during_a_migration_and_no_change_is_lost() {
             ],
             "+OK|:1|",
         );
-        redis.signal(Signal::STOP);
+        redis.freeze();
         a.send(&[&format!(
             "MIGRATE 127.0.0.1 {port} \"\" 0 60000 KEYS unchanged changed deleted replaced"
         )]);
@@ -269,7 +269,7 @@ fn the_loop_serves_clients_during_a_migration_and_no_change_is_lost() {
 fn a_silent_target_times_out_and_the_key_stays() {
     let (ours, redis) = (start(1), Redis::start(&[]));
     let mut a = Wire::open(&ours);
-    redis.signal(Signal::STOP);
+    redis.freeze();
     let line = format!("MIGRATE 127.0.0.1 {} k 0 50", redis.port);
     const ERROR: &str = "-IOERR error or timeout reading to target instance|";
     a.expect(&["SET k v", &line, "GET k"], &format!("+OK|{ERROR}$1|v|"));
@@ -298,7 +298,7 @@ fn a_silent_target_times_out_and_the_key_stays() {
 fn a_migration_outlives_its_client_and_waits_for_a_pause() {
     let (ours, redis) = (start(1), Redis::start(&[]));
     let (mut a, mut c) = (Wire::open(&ours), Wire::open(&ours));
-    redis.signal(Signal::STOP);
+    redis.freeze();
     a.expect(&["SET k v"], "+OK|");
     a.send(&[&format!("MIGRATE 127.0.0.1 {} k 0 60000", redis.port)]);
     wait_for_migration(&mut c);
@@ -412,7 +412,7 @@ fn a_migration_waits_for_a_busy_script() {
     // Connections are assigned to the loops in turn.
     let (mut a, mut script) = (Wire::open(&ours), Wire::open(&ours));
     let mut c = Wire::open(&ours);
-    redis.signal(Signal::STOP);
+    redis.freeze();
     a.expect(&["SET k v"], "+OK|");
     a.send(&[&format!("MIGRATE 127.0.0.1 {} k 0 60000", redis.port)]);
     wait_for_migration(&mut c);
