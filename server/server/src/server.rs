@@ -126,7 +126,8 @@ impl Server {
         shared.clients.users = users;
         shared.tls = tls;
         if settings.cluster.enabled {
-            let (cluster, bus) = open_cluster(world, builder, &settings, &shared.tls)?;
+            let (cluster, bus) =
+                open_cluster(world, builder, &settings, &shared.tls, &shared.logger)?;
             listeners.extend(bus);
             shared.cluster = Some(cluster);
         }
@@ -362,11 +363,12 @@ fn open_cluster(
     builder: &Builder,
     settings: &Settings,
     tls: &Arc<Tls>,
+    logger: &Logger,
 ) -> Result<(Cluster, Vec<Listener>), StartError> {
     if settings.replica.primary.is_some() {
         return Err(StartError::ReplicaInCluster);
     }
-    let cluster = Cluster::open(world, &builder.disk, settings)?;
+    let cluster = Cluster::open(world, &builder.disk, settings, logger)?;
     let port = bus_port(settings, builder.free.plain)?;
     let tls = settings.tls.cluster.then_some(tls);
     let (bus, port) = Listener::open_bus(settings, port, tls)?;

@@ -59,6 +59,8 @@ pub(super) struct NodesFile {
     older: usize,
     /// Length of both copies; `None` before the first save, which creates them.
     copy_bytes: Option<usize>,
+    /// The start has used a copy, because the file was incomplete or older.
+    pub(super) from_copy: bool,
     /// Locks `nodes.conf.lock`, because a lock on the file itself ends when the file is replaced.
     _lock: FileLock,
 }
@@ -92,11 +94,13 @@ impl NodesFile {
         let saves = number(&copies[newer]).max(number(&text)).unwrap_or(0);
         // An operator who removes the file wants a new node, so the copies then count for nothing.
         // A file without a number is Redis's.
-        if let Some(found) = text.as_deref()
-            && (is_incomplete(found)
-                || number_of(found).is_some_and(|of_file| number(&copies[newer]) > Some(of_file)))
-        {
-            text = copies[newer].take().or(text);
+        let from_copy = copies[newer].is_some()
+            && text.as_deref().is_some_and(|found| {
+                let is_older = |of_file| number(&copies[newer]) > Some(of_file);
+                is_incomplete(found) || number_of(found).is_some_and(is_older)
+            });
+        if from_copy {
+            text = copies[newer].take();
         }
         let config = match text.as_deref() {
             None | Some("") => None,
@@ -119,6 +123,7 @@ impl NodesFile {
             saves,
             older: 1 - newer,
             copy_bytes: None,
+            from_copy,
             _lock: lock,
         };
         Ok((file, config))

@@ -30,6 +30,7 @@ use punctual_cluster::nodes::Address;
 use punctual_cluster::state::{Machine, Output, Settings as MachineSettings};
 
 use crate::config::{ClusterSettings, Settings};
+use crate::log::{self, Logger};
 use crate::world::World;
 use crate::world::disk::Disk;
 use file::NodesFile;
@@ -92,10 +93,19 @@ impl Cluster {
         world: World,
         disk: &Disk,
         settings: &Settings,
+        logger: &Logger,
     ) -> Result<Self, NodesFileError> {
         let epoch_ms = (world.wall_micros() / 1000).saturating_sub(world.stopwatch_ms());
         let path = settings.dir.join(&settings.cluster.file);
         let (file, nodes) = NodesFile::open(disk, path)?;
+        if file.from_copy {
+            let name = &settings.cluster.file;
+            log::warning!(
+                logger,
+                "{name} is incomplete or older than its synced copies, so the newer copy is used. \
+                 To restore an older file, remove the copies {name}.synced-0 and -1."
+            );
+        }
         let mut random = move || world.random();
         let nodes = nodes.unwrap_or_else(|| {
             Nodes::of_new_node(NodeId::random(&mut random), NodeId::random(&mut random))

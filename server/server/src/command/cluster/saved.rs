@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use punctual_resp::Reply;
+use punctual_store::Error;
 
 use super::arguments::node;
 use crate::node::call::Call;
@@ -13,16 +14,25 @@ use crate::session::Executing;
 
 /// Replies with a simple string. The client waits for the save, and the loop serves other clients
 /// meanwhile; in a transaction or a script the loop waits.
-pub(super) fn reply_when_saved(call: &mut Call, text: &str, reply: &mut Reply) {
-    let Ok(cluster) = node(call.shared) else {
-        return;
-    };
+///
+/// # Errors
+/// The table cannot be saved, and the server stops.
+pub(super) fn reply_when_saved(
+    call: &mut Call,
+    text: &str,
+    reply: &mut Reply,
+) -> Result<(), Error> {
+    let cluster = node(call.shared)?;
     let may_wait = call.turn.may_wait();
     if !may_wait {
         cluster.wait_until_saved();
     }
-    if !may_wait || cluster.is_saved() {
-        return reply.simple(text);
+    if cluster.is_saved() {
+        reply.simple(text);
+        return Ok(());
+    }
+    if !may_wait {
+        return Err(Error::fixed("ERR error saving the cluster node config"));
     }
     let (shared, loop_number) = (Arc::clone(call.shared), call.loop_number);
     let mut bytes = Vec::new();
@@ -41,6 +51,7 @@ pub(super) fn reply_when_saved(call: &mut Call, text: &str, reply: &mut Reply) {
         // The table may have been saved meanwhile.
         shared.mailboxes[0].order(Order::Cluster);
     })));
+    Ok(())
 }
 
 #[cfg(test)]

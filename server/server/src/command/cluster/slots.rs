@@ -119,8 +119,7 @@ fn assign(
         };
         changed.map_err(refused)
     })?;
-    reply_when_saved(call, "OK", reply);
-    Ok(())
+    reply_when_saved(call, "OK", reply)
 }
 
 pub(super) fn flush(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
@@ -133,8 +132,7 @@ pub(super) fn flush(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), E
     // The shards stay locked, so that no key is added meanwhile.
     call.shared
         .in_cluster(cluster, |machine, now_ms| machine.flush_slots(now_ms));
-    reply_when_saved(call, "OK", reply);
-    Ok(())
+    reply_when_saved(call, "OK", reply)
 }
 
 /// An action of CLUSTER SETSLOT with its valid number of arguments.
@@ -208,8 +206,7 @@ pub(super) fn set(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), 
             }
         }
     })?;
-    reply_when_saved(call, "OK", reply);
-    Ok(())
+    reply_when_saved(call, "OK", reply)
 }
 
 /// Returns the primary that an argument names. `unknown` begins the error for an unknown node.
