@@ -126,8 +126,7 @@ impl Server {
         shared.clients.users = users;
         shared.tls = tls;
         if settings.cluster.enabled {
-            let (cluster, bus) =
-                open_cluster(world, builder, &settings, &shared.tls, &shared.logger)?;
+            let (cluster, bus) = open_cluster(world, builder, &settings, &shared)?;
             listeners.extend(bus);
             shared.cluster = Some(cluster);
         }
@@ -362,15 +361,14 @@ fn open_cluster(
     world: World,
     builder: &Builder,
     settings: &Settings,
-    tls: &Arc<Tls>,
-    logger: &Logger,
+    shared: &Shared,
 ) -> Result<(Cluster, Vec<Listener>), StartError> {
     if settings.replica.primary.is_some() {
         return Err(StartError::ReplicaInCluster);
     }
-    let cluster = Cluster::open(world, &builder.disk, settings, logger)?;
+    let cluster = Cluster::open(world, &builder.disk, settings, &shared.logger)?;
     let port = bus_port(settings, builder.free.plain)?;
-    let tls = settings.tls.cluster.then_some(tls);
+    let tls = settings.tls.cluster.then_some(&shared.tls);
     let (bus, port) = Listener::open_bus(settings, port, tls)?;
     cluster.bus_port.store(port.into(), Ordering::Relaxed);
     Ok((cluster, bus))
