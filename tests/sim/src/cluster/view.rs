@@ -12,8 +12,8 @@ use super::operator::text_of;
 pub struct Line {
     pub flags: BTreeSet<String>,
     pub primary: Option<String>,
-    /// Epoch of a primary with slots, else 0. A replica shows its primary's epoch, which other nodes
-    /// keep for it when a power cut undoes that it became a replica, as in Redis.
+    /// Epoch of a primary with slots, else 0. A replica shows its primary's epoch. Other nodes keep
+    /// that when a power cut undoes that the node became a replica, as in Redis.
     pub epoch: u64,
     pub slots: SlotSet,
 }
