@@ -203,7 +203,7 @@ impl Driver {
             parties: parties(&plan, &mut draws),
             draws,
             common: Common {
-                ledger: Ledger::new(1),
+                ledger: Ledger::new(1..2),
                 registers: Registers::new(plan.habits.files_fail, plan.failovers),
                 promises,
                 drains: false,

@@ -58,6 +58,7 @@ impl Plan {
         let weather = &mut plan.weather;
         weather.sync_time = weather.sync_time.min(2 * MILLI);
         weather.sync_jitter = weather.sync_jitter.min(20 * MILLI);
+        plan.workers = super::crew::ROLES.repeat(draws.one_of(&[0, 1, 1, 2]));
         plan.weather.drift_ppm = draws.one_of(&[0, 0, 50, 500]);
         (plan.writable, plan.failovers, plan.promotions) = (false, false, false);
         let strict = draws.chance(200_000);
