@@ -51,7 +51,7 @@ pub enum Trust {
     Nothing,
     /// The node had everything that was certain, but its own change may be undone.
     Sight,
-    /// The change stays.
+    /// No election can undo the change.
     Certain,
 }
 

@@ -48,14 +48,14 @@ pub struct Crew {
     pub done: u64,
 }
 
-/// A worker.
+/// A worker with its connection, its next command and the command without a reply.
 struct Hand {
     role: Role,
     link: Link,
     /// The node that served the slot last.
     owner: NodeId,
     asks: bool,
-    /// The next command, which another node has refused or which an earlier reply demands.
+    /// The next command: a node has refused it, or it follows from an earlier reply.
     next: Option<Work>,
     current: Option<Sent>,
     unknown: Option<(Work, Nanos)>,
