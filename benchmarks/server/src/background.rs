@@ -118,7 +118,8 @@ pub(crate) fn operation(server: &Server, keys: u64, of: Operation) -> Result<Fig
 }
 
 /// Runs `bench snapshot` and prints the report. Measures BGSAVE on each server, and then how long
-/// each server takes to load the snapshot that the last server other than Punctual has written.
+/// each server takes to load the snapshot that the first server other than Punctual has written,
+/// because the oldest server reads no newer format.
 pub(crate) fn snapshot(common: &Common, programs: &[Program], report: &mut Report) -> Result<()> {
     let keys = common.keys(500_000, 5_000_000);
     let title = format!(
@@ -143,10 +144,8 @@ pub(crate) fn snapshot(common: &Common, programs: &[Program], report: &mut Repor
         figures.put("file, MiB", bytes as f64 / MIB);
         Ok(figures)
     })?;
-    let of = programs
-        .iter()
-        .rposition(|program| !program.ours)
-        .unwrap_or(0);
+    let of = programs.iter().position(|program| !program.ours);
+    let of = of.unwrap_or(0);
     let (folder, file) = (folder.path().display().to_string(), format!("{of}.rdb"));
     let bars = [("until all keys are loaded, s", Bar::RatioAtMost(0.6))];
     sheet.measure(

@@ -1,6 +1,7 @@
 //! `bench cluster`: what cluster mode costs, how long a failover takes, and how long a reshard.
 //!
 //! - *cost*: one node that owns all slots, beside the same program without cluster mode.
+//! - *instructions*: the same GETs, counted under Valgrind ([`instructions`]).
 //! - *failover*: three primaries and one replica; from SIGKILL of its primary until the replica
 //!   accepts a write.
 //! - *reshard*: `redis-cli --cluster reshard` moves half of the slots to an empty node, while
@@ -8,6 +9,7 @@
 //! - *bus*: CPU time of an idle node among 99 peers ([`bus`]).
 
 mod bus;
+mod instructions;
 mod peers;
 
 use std::process::{Command, Stdio};
@@ -42,11 +44,14 @@ const READ_INTERVAL: Duration = Duration::from_micros(500);
 
 /// Runs the benchmark and prints the report.
 pub(crate) fn run(common: &Common, programs: &[Program], report: &mut Report) -> Result<()> {
-    let parts = common.parts(&["cost", "failover", "reshard", "bus"])?;
+    let parts = common.parts(&["cost", "instructions", "failover", "reshard", "bus"])?;
     let timeout = format!("cluster-node-timeout {NODE_TIMEOUT} ms");
     report.header("Cluster mode", programs, &[&timeout]);
     if parts.contains(&"cost") {
         cost(common, programs, report)?;
+    }
+    if parts.contains(&"instructions") {
+        instructions::run(common, programs, report)?;
     }
     if parts.contains(&"failover") {
         failover(common, programs, report)?;
@@ -62,12 +67,18 @@ pub(crate) fn run(common: &Common, programs: &[Program], report: &mut Report) ->
 
 /// Starts a node without slots.
 fn start_node(program: &Program) -> Result<Server> {
+    start_node_under(&[], program)
+}
+
+/// Same as [`start_node`], under another program.
+fn start_node_under(tool: &[&str], program: &Program) -> Result<Server> {
     let bus = punctual_harness::free_port().to_string();
-    program.start(&[
+    let settings = [
         ("cluster-enabled", "yes"),
         ("cluster-port", &bus),
         ("cluster-node-timeout", NODE_TIMEOUT),
-    ])
+    ];
+    program.start_under(tool, &settings)
 }
 
 /// Starts primaries that share all slots, and waits until all of them serve.
@@ -120,6 +131,20 @@ fn wait_until_ok(nodes: &[Server]) -> Result<()> {
     Ok(())
 }
 
+/// Returns two columns for each program: without and with cluster mode. The second one has the
+/// ratio to the first one.
+fn columns_by_mode(programs: &[Program]) -> Vec<Column> {
+    let column = |(at, program): (usize, &Program)| {
+        [("", Vec::new()), (" cluster", vec![2 * at])].map(|(ending, bases)| Column {
+            label: format!("{}{ending}", program.label),
+            product: format!("{}{ending}", program.product),
+            ours: program.ours,
+            bases,
+        })
+    };
+    programs.iter().enumerate().flat_map(column).collect()
+}
+
 /// Measures GETs and the memory of keys of one node with all slots, and of the same program without
 /// cluster mode.
 fn cost(common: &Common, programs: &[Program], report: &mut Report) -> Result<()> {
@@ -127,25 +152,12 @@ fn cost(common: &Common, programs: &[Program], report: &mut Report) -> Result<()
         common.keys(100_000, 1_000_000),
         common.usual(200_000, 1_000_000),
     );
-    let (mut servers, mut columns) = (Vec::new(), Vec::new());
+    let mut servers = Vec::new();
     for program in programs {
-        for (ending, in_cluster) in [("", false), (" cluster", true)] {
-            let server = match in_cluster {
-                true => start_cluster(program, 1)?.remove(0),
-                false => program.start(&[])?,
-            };
+        for server in [program.start(&[])?, start_cluster(program, 1)?.remove(0)] {
             let empty = server.resident()?;
             set_keys(&mut server.client()?, keys)?;
             let bytes = server.resident()?.saturating_sub(empty) as f64 / keys as f64;
-            columns.push(Column {
-                label: format!("{}{ending}", program.label),
-                product: format!("{}{ending}", program.product),
-                ours: program.ours,
-                bases: match in_cluster {
-                    true => vec![servers.len() - 1],
-                    false => Vec::new(),
-                },
-            });
             servers.push((server, bytes));
         }
     }
@@ -154,7 +166,7 @@ fn cost(common: &Common, programs: &[Program], report: &mut Report) -> Result<()
         .map(|(_, name)| (*name, Bar::RatioAtMost(1.03)))
         .collect();
     bars.push(("bytes a key", Bar::RatioAtMost(1.03)));
-    let mut sheet = Sheet::new("cluster", columns);
+    let mut sheet = Sheet::new("cluster", columns_by_mode(programs));
     let get = workload::find(&["get"])?;
     let case = format!("GETs of {} keys", thousands(keys as f64));
     sheet.measure(report, &case, &bars, common.rounds(3, 7), |at, round| {

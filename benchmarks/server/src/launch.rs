@@ -139,6 +139,17 @@ impl Program {
     /// Starts a server in a temporary directory, on a free port, without persistence. The user's
     /// settings follow `settings`, and so override them.
     pub(crate) fn start(&self, settings: &[(&str, &str)]) -> Result<Server> {
+        self.start_under(&[], settings)
+    }
+
+    /// Adds a setting, which overrides the user's.
+    pub(crate) fn with_setting(mut self, name: &str, value: &str) -> Self {
+        self.settings.push((name.into(), value.into()));
+        self
+    }
+
+    /// Same as [`Program::start`], under another program, such as Valgrind, with its options.
+    pub(crate) fn start_under(&self, tool: &[&str], settings: &[(&str, &str)]) -> Result<Server> {
         let own = self
             .settings
             .iter()
@@ -146,6 +157,7 @@ impl Program {
         let settings = settings.iter().copied().chain(own);
         let preloaded = jemalloc().filter(|_| self.kind == Kind::Valkey9);
         let launch = Launch::of(&self.path)
+            .under(tool)
             .preload(preloaded)
             .options(["--bind", "127.0.0.1", "--save", ""])
             .options(settings.flat_map(|(name, value)| [format!("--{name}"), value.to_owned()]))
@@ -175,6 +187,11 @@ impl Server {
     /// Returns the path of a file in the server's directory.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.process.path(name)
+    }
+
+    /// Returns the number of the server's process.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
     }
 
     /// Kills the server.

@@ -66,7 +66,7 @@ pub(crate) enum Bench {
     Tracking(Common),
     /// Cost of encrypted commands and of new encrypted connections
     Tls(Common),
-    /// Cluster mode; --tests cost, failover, reshard, bus
+    /// Cluster mode; --tests cost, instructions, failover, reshard, bus
     Cluster(Common),
 }
 

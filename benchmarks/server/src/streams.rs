@@ -190,16 +190,9 @@ fn read_again(
             words.append(&mut acknowledge);
             encode_command(&mut bytes, &words);
         }
+        #[rustfmt::skip]
         let words = [
-            "XREADGROUP",
-            "GROUP",
-            "g",
-            "reader",
-            "BLOCK",
-            "500",
-            "STREAMS",
-            "pb:leased",
-            ">",
+            "XREADGROUP", "GROUP", "g", "reader", "BLOCK", "500", "STREAMS", "pb:leased", ">",
         ];
         encode_command(&mut bytes, &words);
         client.send(&bytes)?;

@@ -18,11 +18,50 @@ trait Heap {
     fn pop(&mut self) -> u64;
 }
 
-/// Keys of 16 bytes, with `D` children per entry.
+/// The steps that both heaps share, with `D` children per entry.
+trait Entries<const D: usize> {
+    type Key: Copy + Ord;
+    fn keys(&self) -> &[Self::Key];
+    /// Copies an entry, with its value if that is in another array.
+    fn copy(&mut self, from: usize, to: usize);
+
+    /// Moves entries above `at` down until `key` may take the place of the last of them, which is
+    /// returned.
+    fn rise(&mut self, mut at: usize, key: Self::Key) -> usize {
+        while at > 0 && key < self.keys()[(at - 1) / D] {
+            self.copy((at - 1) / D, at);
+            at = (at - 1) / D;
+        }
+        at
+    }
+
+    /// If the entry at `at` has fewer than `D` children, moves its least child into the hole at
+    /// `at`. Returns the new place of the hole.
+    fn tail(&mut self, at: usize) -> usize {
+        let children = at * D + 1..self.keys().len().min(at * D + 1 + D);
+        let Some(child) = children.min_by_key(|&i| self.keys()[i]) else {
+            return at;
+        };
+        self.copy(child, at);
+        child
+    }
+}
+
+/// Keys of 16 bytes.
 #[derive(Default)]
 struct Keys<const D: usize> {
     keys: Vec<u128>,
     order: u32,
+}
+
+impl<const D: usize> Entries<D> for Keys<D> {
+    type Key = u128;
+    fn keys(&self) -> &[u128] {
+        &self.keys
+    }
+    fn copy(&mut self, from: usize, to: usize) {
+        self.keys[to] = self.keys[from];
+    }
 }
 
 impl<const D: usize> Heap for Keys<D> {
@@ -31,7 +70,8 @@ impl<const D: usize> Heap for Keys<D> {
         let low = u64::from(self.order) << 32 | value & 0xFFFF_FFFF;
         let key = u128::from(score as u64 ^ 1 << 63) << 64 | u128::from(low);
         self.keys.push(key);
-        rise::<D, _>(&mut self.keys, &mut (), 0, key, ());
+        let at = self.rise(self.keys.len() - 1, key);
+        self.keys[at] = key;
     }
 
     fn pop(&mut self) -> u64 {
@@ -49,9 +89,9 @@ impl<const D: usize> Heap for Keys<D> {
                 self.keys[at] = least;
                 at = at * D + 1 + place;
             }
-            let at = tail::<D, _>(&mut self.keys, &mut (), at);
+            let at = self.tail(at);
+            let at = self.rise(at, last);
             self.keys[at] = last;
-            rise_from::<D, _>(&mut self.keys, &mut (), at, last, ());
         }
         first & 0xFFFF_FFFF
     }
@@ -64,11 +104,31 @@ struct Scores<const D: usize> {
     least: fn(&[i64; D]) -> usize,
 }
 
+impl<const D: usize> Entries<D> for Scores<D> {
+    type Key = i64;
+    fn keys(&self) -> &[i64] {
+        &self.scores
+    }
+    fn copy(&mut self, from: usize, to: usize) {
+        self.scores[to] = self.scores[from];
+        self.values[to] = self.values[from];
+    }
+}
+
+impl<const D: usize> Scores<D> {
+    /// Puts an entry into the hole at `at`, or above it.
+    fn put(&mut self, at: usize, score: i64, value: u64) {
+        let at = self.rise(at, score);
+        self.scores[at] = score;
+        self.values[at] = value;
+    }
+}
+
 impl<const D: usize> Heap for Scores<D> {
     fn push(&mut self, score: i64, value: u64) {
         self.scores.push(score);
         self.values.push(value);
-        rise::<D, _>(&mut self.scores, &mut self.values, 0, score, value);
+        self.put(self.scores.len() - 1, score, value);
     }
 
     fn pop(&mut self) -> u64 {
@@ -80,14 +140,11 @@ impl<const D: usize> Heap for Scores<D> {
             while let Some(children) = self.scores.get(at * D + 1..).and_then(<[i64]>::first_chunk)
             {
                 let child = at * D + 1 + (self.least)(children);
-                self.scores[at] = self.scores[child];
-                self.values[at] = self.values[child];
+                self.copy(child, at);
                 at = child;
             }
-            let at = tail::<D, _>(&mut self.scores, &mut self.values, at);
-            self.scores[at] = score;
-            self.values[at] = value;
-            rise_from::<D, _>(&mut self.scores, &mut self.values, at, score, value);
+            let at = self.tail(at);
+            self.put(at, score, value);
         }
         first
     }
@@ -132,84 +189,6 @@ fn least_by_avx2<const D: usize>(scores: &[i64; D]) -> usize {
     }
     // SAFETY: `with_d` uses this function only if the processor has AVX2.
     unsafe { least(scores) }
-}
-
-/// Data that moves with a score: a value, or nothing for `Keys`.
-trait Beside {
-    type Item: Copy;
-    fn copy(&mut self, from: usize, to: usize);
-    fn set(&mut self, at: usize, item: Self::Item);
-}
-
-impl Beside for () {
-    type Item = ();
-    fn copy(&mut self, _: usize, _: usize) {}
-    fn set(&mut self, _: usize, (): ()) {}
-}
-
-impl Beside for Vec<u64> {
-    type Item = u64;
-    fn copy(&mut self, from: usize, to: usize) {
-        self[to] = self[from];
-    }
-    fn set(&mut self, at: usize, item: u64) {
-        self[at] = item;
-    }
-}
-
-fn rise<const D: usize, K: Copy + Ord>(
-    keys: &mut [K],
-    beside: &mut impl Beside<Item = V2<K>>,
-    _top: usize,
-    key: K,
-    item: V2<K>,
-) where
-    K: Valued,
-{
-    rise_from::<D, K>(keys, beside, keys.len() - 1, key, item);
-}
-
-/// The item that moves with a key.
-trait Valued {
-    type Item: Copy;
-}
-impl Valued for u128 {
-    type Item = ();
-}
-impl Valued for i64 {
-    type Item = u64;
-}
-type V2<K> = <K as Valued>::Item;
-
-fn rise_from<const D: usize, K: Copy + Ord + Valued>(
-    keys: &mut [K],
-    beside: &mut impl Beside<Item = V2<K>>,
-    mut at: usize,
-    key: K,
-    item: V2<K>,
-) {
-    while at > 0 && key < keys[(at - 1) / D] {
-        keys[at] = keys[(at - 1) / D];
-        beside.copy((at - 1) / D, at);
-        at = (at - 1) / D;
-    }
-    keys[at] = key;
-    beside.set(at, item);
-}
-
-/// If the entry at `at` has fewer than `D` children, moves its least child into the hole at `at`.
-/// Returns the new place of the hole.
-fn tail<const D: usize, K: Copy + Ord + Valued>(
-    keys: &mut [K],
-    beside: &mut impl Beside<Item = V2<K>>,
-    at: usize,
-) -> usize {
-    let Some(child) = (at * D + 1..keys.len().min(at * D + 1 + D)).min_by_key(|&i| keys[i]) else {
-        return at;
-    };
-    keys[at] = keys[child];
-    beside.copy(child, at);
-    child
 }
 
 /// Returns the nanoseconds of a pop and a push, which together keep the number of entries.

@@ -9,7 +9,7 @@
 //! Nothing here opens a socket, reads a clock or starts a thread: the caller passes bytes, `now_ms`
 //! and random numbers. The protocol is described in Redis's "Redis cluster specification"
 //! (Sanfilippo, 2015).
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 #![deny(missing_docs)]
 
 pub mod config;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::OnceLock;
 
-use crate::crc16::crc16;
+use crate::crc16;
 
 /// Number of slots of a cluster.
 pub const SLOTS: u16 = 16_384;
@@ -22,15 +22,13 @@ pub const SET_BYTES: usize = SLOTS as usize / 8;
 /// assert_eq!(of_key(b"user:{foo}:mails"), of_key(b"foo"));
 /// assert_ne!(of_key(b"{}foo"), of_key(b"{}bar"));
 /// ```
+#[inline]
 pub fn of_key(key: &[u8]) -> u16 {
-    crc16(hash_tag(key)) % SLOTS
+    crc16::of_hash_tag(key) % SLOTS
 }
 
 /// Returns the part of a key that determines its slot. O(length).
 pub fn hash_tag(key: &[u8]) -> &[u8] {
-    if !has_brace(key) {
-        return key;
-    }
     let Some(open) = key.iter().position(|&byte| byte == b'{') else {
         return key;
     };
@@ -39,27 +37,6 @@ pub fn hash_tag(key: &[u8]) -> &[u8] {
         Some(end) if end > 0 => &inside[..end],
         _ => key,
     }
-}
-
-/// Returns whether a key has an opening brace. Most keys have none, so this is faster than a search
-/// for its place: it looks at eight bytes at a time (Warren, "Hacker's Delight", 2002, 6-1).
-#[inline]
-fn has_brace(key: &[u8]) -> bool {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    let Some(last) = key.last_chunk::<8>() else {
-        return key.contains(&b'{');
-    };
-    let braces = |eight: &[u8; 8]| {
-        let zero = u64::from_ne_bytes(*eight) ^ (ONES * b'{' as u64);
-        zero.wrapping_sub(ONES) & !zero & (ONES << 7)
-    };
-    // The last eight bytes may overlap the ones before.
-    let (eights, _) = key.as_chunks::<8>();
-    let found = braces(last);
-    eights
-        .iter()
-        .fold(found, |found, eight| found | braces(eight))
-        != 0
 }
 
 /// Bytes of the longest tag.
@@ -307,20 +284,6 @@ mod tests {
             assert_eq!(hash_tag(key), tag);
         }
         assert_eq!(of_key(b""), 0);
-    }
-
-    #[test]
-    fn a_brace_is_found_at_each_place() {
-        for len in 0..40 {
-            let mut key = vec![0xfbu8; len];
-            key.iter_mut().step_by(3).for_each(|byte| *byte = b'{' + 1);
-            assert_eq!(hash_tag(&key), key);
-            for at in 0..len.saturating_sub(2) {
-                let mut key = key.clone();
-                (key[at], key[len - 1]) = (b'{', b'}');
-                assert_eq!(hash_tag(&key), &key[at + 1..len - 1]);
-            }
-        }
     }
 
     #[test]

@@ -126,7 +126,7 @@ impl Server {
         shared.clients.users = users;
         shared.tls = tls;
         if settings.cluster.enabled {
-            let (cluster, bus) = open_cluster(world, builder, &settings, &shared.tls)?;
+            let (cluster, bus) = open_cluster(world, builder, &settings, &shared)?;
             listeners.extend(bus);
             shared.cluster = Some(cluster);
         }
@@ -154,6 +154,7 @@ impl Server {
             threads.push(thread);
             loops.push(event_loop);
         }
+        threads.extend(shared.start_saver()?);
         let mut server = Self {
             shared,
             threads,
@@ -360,14 +361,14 @@ fn open_cluster(
     world: World,
     builder: &Builder,
     settings: &Settings,
-    tls: &Arc<Tls>,
+    shared: &Shared,
 ) -> Result<(Cluster, Vec<Listener>), StartError> {
     if settings.replica.primary.is_some() {
         return Err(StartError::ReplicaInCluster);
     }
-    let cluster = Cluster::open(world, &builder.disk, settings)?;
+    let cluster = Cluster::open(world, &builder.disk, settings, &shared.logger)?;
     let port = bus_port(settings, builder.free.plain)?;
-    let tls = settings.tls.cluster.then_some(tls);
+    let tls = settings.tls.cluster.then_some(&shared.tls);
     let (bus, port) = Listener::open_bus(settings, port, tls)?;
     cluster.bus_port.store(port.into(), Ordering::Relaxed);
     Ok((cluster, bus))

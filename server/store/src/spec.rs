@@ -109,94 +109,73 @@ impl std::ops::BitOr for Flags {
     }
 }
 
-/// Family of a command: its group in COMMAND DOCS, and an ACL category.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Group {
-    /// Keys of any type.
-    Generic,
-    /// Strings.
-    String,
-    /// Connections.
-    Connection,
-    /// The server.
-    Server,
-    /// Publish and subscribe.
-    Pubsub,
-    /// Lists.
-    List,
-    /// Hashes.
-    Hash,
-    /// Sets.
-    Set,
-    /// Sorted sets.
-    SortedSet,
-    /// Bitmaps and bit fields in strings.
-    Bitmap,
-    /// HyperLogLogs in strings.
-    HyperLogLog,
-    /// Geospatial members of sorted sets.
-    Geo,
-    /// Streams.
-    Stream,
-    /// MULTI, EXEC and WATCH.
-    Transactions,
-    /// Scripts and functions.
-    Scripting,
-    /// Redis Cluster.
-    Cluster,
-    /// Timers.
-    Timer,
-    /// Queues of jobs.
-    Job,
+/// Declares [`Group`]. A group has the name that COMMAND DOCS shows and, if there is one, its ACL
+/// category.
+macro_rules! groups {
+    ($($(#[$doc:meta])* $group:ident => $name:literal, $category:expr;)*) => {
+        /// Family of a command: its group in COMMAND DOCS, and an ACL category.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Group {
+            $($(#[$doc])* $group,)*
+        }
+
+        impl Group {
+            /// Returns the name that COMMAND DOCS shows.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$group => $name,)*
+                }
+            }
+
+            /// Returns the group's ACL category, if it has one.
+            const fn category(self) -> Option<&'static str> {
+                match self {
+                    $(Self::$group => $category,)*
+                }
+            }
+        }
+    };
 }
 
-impl Group {
-    /// Returns the name that COMMAND DOCS shows.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Generic => "generic",
-            Self::String => "string",
-            Self::Connection => "connection",
-            Self::Server => "server",
-            Self::Pubsub => "pubsub",
-            Self::List => "list",
-            Self::Hash => "hash",
-            Self::Set => "set",
-            Self::SortedSet => "sorted-set",
-            Self::Bitmap => "bitmap",
-            Self::HyperLogLog => "hyperloglog",
-            Self::Geo => "geo",
-            Self::Stream => "stream",
-            Self::Transactions => "transactions",
-            Self::Scripting => "scripting",
-            Self::Cluster => "cluster",
-            Self::Timer => "timer",
-            Self::Job => "job",
-        }
-    }
-
-    /// Returns the group's ACL category, if it has one.
-    const fn category(self) -> Option<&'static str> {
-        match self {
-            Self::Generic => Some("keyspace"),
-            Self::String => Some("string"),
-            Self::Connection => Some("connection"),
-            Self::List => Some("list"),
-            Self::Hash => Some("hash"),
-            Self::Set => Some("set"),
-            Self::SortedSet => Some("sortedset"),
-            Self::Bitmap => Some("bitmap"),
-            Self::HyperLogLog => Some("hyperloglog"),
-            Self::Geo => Some("geo"),
-            Self::Stream => Some("stream"),
-            Self::Transactions => Some("transaction"),
-            Self::Scripting => Some("scripting"),
-            // PUBSUB HELP lacks the category; the other commands get it from their flag.
-            Self::Pubsub | Self::Server | Self::Cluster => None,
-            // Redis has no such category.
-            Self::Timer | Self::Job => Some("keyspace"),
-        }
-    }
+groups! {
+    /// Keys of any type.
+    Generic => "generic", Some("keyspace");
+    /// Strings.
+    String => "string", Some("string");
+    /// Connections.
+    Connection => "connection", Some("connection");
+    /// The server.
+    Server => "server", None;
+    /// Publish and subscribe.
+    // PUBSUB HELP lacks the category; the other commands get it from their flag.
+    Pubsub => "pubsub", None;
+    /// Lists.
+    List => "list", Some("list");
+    /// Hashes.
+    Hash => "hash", Some("hash");
+    /// Sets.
+    Set => "set", Some("set");
+    /// Sorted sets.
+    SortedSet => "sorted-set", Some("sortedset");
+    /// Bitmaps and bit fields in strings.
+    Bitmap => "bitmap", Some("bitmap");
+    /// HyperLogLogs in strings.
+    HyperLogLog => "hyperloglog", Some("hyperloglog");
+    /// Geospatial members of sorted sets.
+    Geo => "geo", Some("geo");
+    /// Streams.
+    Stream => "stream", Some("stream");
+    /// MULTI, EXEC and WATCH.
+    Transactions => "transactions", Some("transaction");
+    /// Scripts and functions.
+    Scripting => "scripting", Some("scripting");
+    /// Redis Cluster.
+    Cluster => "cluster", None;
+    /// Timers.
+    // Redis has no such category.
+    Timer => "timer", Some("keyspace");
+    /// Queues of jobs.
+    Job => "job", Some("keyspace");
 }
 
 /// Metadata of a command or subcommand.
@@ -224,7 +203,7 @@ pub struct Facts {
     pub since: &'static str,
     /// One-line description.
     pub summary: &'static str,
-    /// Time complexity.
+    /// Time complexity; O(1) unless the row sets it.
     pub complexity: &'static str,
     /// Changes: Redis version and description, oldest first.
     pub history: &'static [(&'static str, &'static str)],
@@ -256,7 +235,7 @@ impl Facts {
             categories: &[],
             since: "1.0.0",
             summary: "",
-            complexity: "",
+            complexity: "O(1)",
             history: &[],
             deprecated: None,
             internal: false,
@@ -490,16 +469,34 @@ impl<H> Row<H> {
         self
     }
 
-    /// Sets the documentation: first version, complexity, summary.
+    /// Sets the first version, the complexity and the summary, for rows where they fit in a line.
     #[must_use]
     pub const fn doc(
-        mut self,
+        self,
         since: &'static str,
         complexity: &'static str,
         summary: &'static str,
     ) -> Self {
-        self.facts.since = since;
+        self.since(since).complexity(complexity).summary(summary)
+    }
+
+    /// Sets the first Redis version with the command.
+    #[must_use]
+    pub const fn since(mut self, version: &'static str) -> Self {
+        self.facts.since = version;
+        self
+    }
+
+    /// Sets the time complexity, if it is not O(1).
+    #[must_use]
+    pub const fn complexity(mut self, complexity: &'static str) -> Self {
         self.facts.complexity = complexity;
+        self
+    }
+
+    /// Sets the description, one sentence or two.
+    #[must_use]
+    pub const fn summary(mut self, summary: &'static str) -> Self {
         self.facts.summary = summary;
         self
     }

@@ -60,6 +60,11 @@ impl Draw {
         items[self.rng.random_range(0..items.len())]
     }
 
+    /// Returns one of the words, which `|` separates, with equal probability.
+    pub fn one_of<'a>(&mut self, words: &'a str) -> &'a str {
+        self.pick(&words.split('|').collect::<Vec<_>>())
+    }
+
     /// Returns one of the items by weight.
     ///
     /// # Panics
@@ -182,19 +187,8 @@ impl Draw {
                 format!("{}e{}", self.between(-99..=99), self.between(-30..=30)).into_bytes()
             }
             60..=79 => self
-                .pick(&[
-                    &b"0.1"[..],
-                    b"0.2",
-                    b"-0.1",
-                    b"1e10",
-                    b"3.0e3",
-                    b"5",
-                    b"-5",
-                    b"0",
-                    b"-0.0",
-                    b"1e17",
-                ])
-                .to_vec(),
+                .one_of("0.1|0.2|-0.1|1e10|3.0e3|5|-5|0|-0.0|1e17")
+                .into(),
             _ => self
                 .pick(&[
                     &b"inf"[..],
@@ -289,14 +283,10 @@ impl Draw {
                 .as_bytes()
                 .to_vec(),
             87..=92 => self
-                .pick(&[
-                    "9223372036854775807",
-                    "-9223372036854775808",
-                    "9223372036854775",
-                    "9223372036854776",
-                ])
-                .as_bytes()
-                .to_vec(),
+                .one_of(
+                    "9223372036854775807|-9223372036854775808|9223372036854775|9223372036854776",
+                )
+                .into(),
             _ => self.bad_integer(),
         }
     }

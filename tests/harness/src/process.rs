@@ -67,6 +67,8 @@ pub enum LaunchError {
 #[derive(Clone, Debug)]
 pub struct Launch {
     program: PathBuf,
+    /// Program that runs `program`, with its options.
+    tool: Vec<OsString>,
     file: Option<PathBuf>,
     options: Vec<OsString>,
     preloaded: Option<PathBuf>,
@@ -80,6 +82,7 @@ impl Launch {
     pub fn of(program: impl Into<PathBuf>) -> Self {
         Self {
             program: program.into(),
+            tool: Vec::new(),
             file: None,
             options: Vec::new(),
             preloaded: None,
@@ -93,6 +96,12 @@ impl Launch {
     /// `--dir`.
     pub fn options(mut self, words: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
         self.options.extend(words.into_iter().map(Into::into));
+        self
+    }
+
+    /// Sets a program that runs the program, such as Valgrind, and the options of that program.
+    pub fn under(mut self, words: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
+        self.tool = words.into_iter().map(Into::into).collect();
         self
     }
 
@@ -185,7 +194,15 @@ impl Launch {
             .tempdir()
             .map_err(failed)?;
         let file = |name| File::create(folder.path().join(name)).map_err(failed);
-        let child = Command::new(&self.program)
+        let mut command = match self.tool.split_first() {
+            None => Command::new(&self.program),
+            Some((tool, options)) => {
+                let mut command = Command::new(tool);
+                command.args(options).arg(&self.program);
+                command
+            }
+        };
+        let child = command
             .args(&self.file)
             .args(["--port", &port.to_string(), "--dir"])
             .arg(self.folder.as_deref().unwrap_or(folder.path()))

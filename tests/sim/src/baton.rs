@@ -5,35 +5,11 @@
 //! of the allocator, go to the real system ([`current`] returns `None`).
 
 use std::cell::{Cell, UnsafeCell};
-use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::calls::real;
+use crate::context::{self, Context};
 use crate::kernel::Kernel;
 use crate::kernel::threads::{State, Tid, Wake};
 use crate::verdict;
-
-/// A thread's place to wait for the baton.
-#[derive(Debug, Default)]
-pub struct Baton(AtomicU32);
-
-impl Baton {
-    /// Creates a baton that lives until the process ends.
-    pub fn leaked() -> &'static Self {
-        Box::leak(Box::default())
-    }
-
-    fn post(&self) {
-        self.0.store(1, Ordering::SeqCst);
-        real::futex_wake(&self.0);
-    }
-
-    /// Blocks until another thread hands the baton over.
-    pub fn receive(&self) {
-        while self.0.swap(0, Ordering::SeqCst) == 0 {
-            real::futex_wait(&self.0, 0);
-        }
-    }
-}
 
 struct Global(UnsafeCell<Option<Kernel>>);
 
@@ -52,7 +28,8 @@ thread_local! {
 
 /// Sets the kernel of the process, and makes the calling thread its first thread.
 pub fn begin(mut kernel: Kernel) {
-    let tid = kernel.add_thread(crate::kernel::DRIVER, Baton::leaked());
+    assert!(context::are_possible(), "the processor has FSGSBASE");
+    let tid = kernel.add_thread(crate::kernel::DRIVER, Context::leaked());
     kernel.threads[tid].state = State::Active;
     kernel.runnable.clear();
     // SAFETY: No simulated thread exists yet.
@@ -67,9 +44,18 @@ pub fn current() -> Option<Tid> {
     (me != usize::MAX && !INSIDE.get()).then_some(me)
 }
 
-/// Makes the calling thread a simulated one, which does not have the baton yet.
-pub fn adopt(tid: Tid) {
+/// Makes the calling thread a simulated one, and waits for the baton.
+pub fn join(tid: Tid, context: &Context) {
     ME.set(tid);
+    context.park();
+    free_ended();
+}
+
+/// Lets the thread that had the baton before end, if it has left its context for ever.
+fn free_ended() {
+    if let Some(context) = enter(|kernel, _| kernel.ended.take()) {
+        context.free();
+    }
 }
 
 /// Uses the kernel. The calling thread has the baton.
@@ -104,29 +90,32 @@ pub fn wait(prepare: impl FnOnce(&mut Kernel, Tid)) -> Wake {
     let (next, own) = enter(|kernel, me| {
         prepare(kernel, me);
         let next = kernel.schedule();
-        let baton = |tid: Tid| kernel.threads[tid].baton;
-        (next.map(&baton), baton(me))
+        let context = |tid: Tid| kernel.threads[tid].context;
+        (next.map(&context), context(me))
     });
     let Some(next) = next else {
         verdict::stop("nothing can run and nothing will happen");
     };
     if !std::ptr::eq(next, own) {
-        next.post();
-        own.receive();
+        own.resume(next);
+        free_ended();
     }
     enter(|kernel, me| kernel.threads[me].wake)
 }
 
-/// Ends the calling thread: hands the baton over for the last time.
+/// Ends the calling thread: hands the baton over for the last time. Returns on the thread of the
+/// system to which the context belongs, when another thread has the baton.
 pub fn leave() {
-    let next = enter(|kernel, me| {
+    let (next, own) = enter(|kernel, me| {
         kernel.end_thread(me);
+        let own = kernel.threads[me].context;
+        kernel.ended = Some(own);
         let next = kernel.schedule();
-        next.map(|tid| kernel.threads[tid].baton)
+        (next.map(|tid| kernel.threads[tid].context), own)
     });
     ME.set(usize::MAX);
     match next {
-        Some(baton) => baton.post(),
+        Some(next) => own.resume(next),
         None => verdict::stop("nothing can run and nothing will happen"),
     }
 }

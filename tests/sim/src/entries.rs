@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 
 use punctual_resp::Value;
 
-use crate::kernel::{MILLI, Nanos};
+use crate::kernel::Nanos;
 use crate::model::Span;
 use crate::verdict;
 
 /// Lease of the group.
 pub const LEASE_MS: u64 = 300;
 
-/// Returns whether a duration may have passed between two times.
-type Over<'a> = &'a dyn Fn(Nanos, Nanos, Nanos) -> bool;
+/// Returns whether a lease that began within the span may be over at a time.
+type Over<'a> = &'a dyn Fn(Span, Nanos) -> bool;
 
 #[derive(Debug, Default)]
 struct Entry {
@@ -77,7 +77,7 @@ impl Entries {
         reply: &Value,
         span: Span,
         is_certain: bool,
-        lasts: Over,
+        may_be_over: Over,
     ) -> Option<(String, u64)> {
         let (id, number) = entry_of(reply)?;
         let Some(entry) = self.entries.get_mut(&number) else {
@@ -89,8 +89,13 @@ impl Entries {
             ));
         }
         if let Some(other) = entry.delivery {
-            let (from, to) = (other.sent.min(span.sent), other.done.max(span.done));
-            if !lasts(LEASE_MS * MILLI, from, to) {
+            let (sent, done) = (other.sent.min(span.sent), other.done.max(span.done));
+            // Either may have been first, unless one came after the other's end.
+            let first = match other.done < span.sent {
+                true => other,
+                false => Span { sent, done },
+            };
+            if !may_be_over(first, done) {
                 verdict::stop(&format!(
                     "an entry is delivered to two: {number}, {entry:?}, {span:?}"
                 ));

@@ -122,6 +122,8 @@ impl Driver {
         for node in 1..=self.plan.nodes {
             world::with(|kernel| kernel.jump_clock(node, HOUR));
         }
+        // A limit that was sent before may have been read after its end was sent.
+        self.end_limits();
         let settled = world::now() + 3 * SECOND;
         while world::now() < settled {
             self.step(settled);

@@ -8,6 +8,7 @@ mod calls;
 mod chores;
 mod clients;
 mod cluster;
+mod context;
 mod entries;
 mod faults;
 mod heal;
@@ -178,7 +179,8 @@ fn main() {
             && !late
             && let Some(seed) = seeds.next()
         {
-            running.push_back(Child::start(seed, running.len(), &options));
+            // Runs end in the order of their seeds, so each processor gets the next one.
+            running.push_back(Child::start(seed, (seed % jobs) as usize, &options));
         }
         let Some(child) = running.pop_front() else {
             break;

@@ -7,6 +7,7 @@ use crate::kernel::draws::Draws;
 use crate::kernel::{MILLI, Nanos, NodeId, SECOND};
 use crate::link::{Link, Prepared};
 use crate::party::{Common, Party};
+use crate::registers::has_error;
 use crate::{verdict, world};
 
 /// `min-replicas-max-lag`, and the time after which a primary without replicas must have noticed.
@@ -78,14 +79,6 @@ pub struct Keeper {
     promised: u64,
     kept: bool,
     done: u64,
-}
-
-fn is_error(reply: &Value) -> bool {
-    match reply {
-        Value::Error(_) => true,
-        Value::Array(parts) => parts.iter().any(is_error),
-        _ => false,
-    }
 }
 
 impl Keeper {
@@ -167,7 +160,7 @@ impl Keeper {
             Step::Promise => (&sent.replies[sent.count - 2], sent.replies.last()),
             _ => (&sent.replies[sent.count - 1], None),
         };
-        if is_error(exec) {
+        if has_error(exec) {
             return;
         }
         if sent.step == Step::Read {

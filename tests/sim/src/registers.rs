@@ -128,7 +128,7 @@ fn read_number(value: &Value) -> Option<u64> {
 }
 
 /// Returns whether a reply, or a reply within it, is an error.
-fn has_error(reply: &Value) -> bool {
+pub fn has_error(reply: &Value) -> bool {
     match reply {
         Value::Error(_) => true,
         Value::Array(parts) => parts.iter().any(has_error),

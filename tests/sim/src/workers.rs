@@ -278,9 +278,12 @@ impl Ledger {
             Work::Take(ms) => return self.taken(reply, ms, (span, is_certain), draws),
             Work::ReadEntry(_) => {
                 let nodes = &self.nodes;
-                let lasts =
-                    |time, from, to| wall(nodes, from, to).1 >= wall(nodes, from, from).0 + time;
-                let (entry, id) = self.entries.read(reply, span, is_certain, &lasts)?;
+                // The clock may jump back between the delivery and its reply.
+                let may_be_over = |lease: Span, at| {
+                    wall(nodes, lease.sent, at).1 >= earliest(nodes, lease) + LEASE_MS * MILLI
+                };
+                let read = self.entries.read(reply, span, is_certain, &may_be_over);
+                let (entry, id) = read?;
                 let acknowledges = self.drains || draws.chance(700_000);
                 return acknowledges.then_some(Work::AckEntry(entry, id));
             }

@@ -27,71 +27,24 @@ pub(crate) struct Load {
 }
 
 /// All loads.
+#[rustfmt::skip]
 pub(crate) const LOADS: &[Load] = &[
-    Load {
-        test: "keys",
-        name: "keys with TTL",
-        command: "SET",
-        count: &["DBSIZE"],
-        bar: Bar::AtMost(74.0),
-        write: Writer::key_with_ttl,
-    },
-    Load {
-        test: "keys",
-        name: "keys without TTL",
-        command: "SET",
-        count: &["DBSIZE"],
-        bar: Bar::AtMost(60.0),
-        write: Writer::key,
-    },
-    Load {
-        test: "hashes",
-        name: "hashes of 5 fields",
-        command: "HSET",
-        count: &["DBSIZE"],
-        bar: Bar::RatioAtMost(0.85),
-        write: Writer::hash,
-    },
-    Load {
-        test: "set",
-        name: "members of a set",
-        command: "SADD",
-        count: &["SCARD", "myset"],
-        bar: Bar::RatioAtMost(0.85),
-        write: Writer::member,
-    },
-    Load {
-        test: "zset",
-        name: "members of a sorted set",
-        command: "ZADD",
-        count: &["ZCARD", "myzset"],
-        bar: Bar::RatioAtMost(0.85),
-        write: Writer::scored_member,
-    },
-    Load {
-        test: "list",
-        name: "items of a list",
-        command: "RPUSH",
-        count: &["LLEN", "mylist"],
-        bar: Bar::RatioAtMost(0.85),
-        write: Writer::item,
-    },
-    Load {
-        test: "stream",
-        name: "entries of a stream",
-        command: "XADD",
-        count: &["XLEN", "mystream"],
-        bar: Bar::RatioAtMost(0.85),
-        write: Writer::entry,
-    },
-    Load {
-        test: "timers",
-        name: "timers",
-        command: "TIMER",
-        count: &["DBSIZE"],
-        bar: Bar::AtMost(180.0),
-        write: Writer::timer,
-    },
+    Load { test: "keys", name: "keys with TTL", command: "SET", count: &["DBSIZE"],
+           bar: Bar::AtMost(74.0), write: Writer::key_with_ttl },
+    Load { test: "keys", name: "keys without TTL", command: "SET", count: &["DBSIZE"],
+           bar: Bar::AtMost(60.0), write: Writer::key },
+    Load { test: "hashes", name: "hashes of 5 fields", command: "HSET", count: &["DBSIZE"],
+           bar: Bar::RatioAtMost(0.85), write: Writer::hash },
+    Load { test: "set", name: "members of a set", command: "SADD", count: &["SCARD", "myset"],
+           bar: Bar::RatioAtMost(0.85), write: Writer::member },
+    Load { test: "zset", name: "members of a sorted set", command: "ZADD", count: &["ZCARD", "myzset"],
+           bar: Bar::RatioAtMost(0.85), write: Writer::scored_member },
+    Load { test: "list", name: "items of a list", command: "RPUSH", count: &["LLEN", "mylist"],
+           bar: Bar::RatioAtMost(0.85), write: Writer::item },
+    Load { test: "stream", name: "entries of a stream", command: "XADD", count: &["XLEN", "mystream"],
+           bar: Bar::RatioAtMost(0.85), write: Writer::entry },
+    Load { test: "timers", name: "timers", command: "TIMER", count: &["DBSIZE"],
+           bar: Bar::AtMost(180.0), write: Writer::timer },
 ];
 
 /// Writes the commands of a load.

@@ -243,6 +243,11 @@ impl Machine {
         self.outputs.pop_front()
     }
 
+    /// Orders [`Output::View`] again.
+    pub fn show(&mut self) {
+        self.outputs.push_back(Output::View);
+    }
+
     /// Returns the contents of `nodes.conf`.
     pub fn config(&self) -> Config {
         Config {

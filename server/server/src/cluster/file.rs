@@ -5,15 +5,17 @@
 //! a vote that a power cut undoes could be given twice. Any other save may be undone, and does not
 //! wait for the disk.
 //!
-//! A power cut may leave a file that was not synced empty or incomplete. So a synced
-//! save also links the file to a second name, `nodes.conf.synced`, before the names are synced. A
-//! start uses this copy if `nodes.conf` is incomplete. Without a copy every save is synced: after a
-//! start, and where the file system has no links.
+//! A synced save writes over the older of two copies and syncs it. A copy keeps its name and its
+//! length, so the sync has nothing to write but the copy, and a power cut leaves the other copy.
+//! The last line of the file and of the copies has the number of the save (`saves 7`, a variable
+//! that Redis skips). A start uses the newer copy if `nodes.conf` is incomplete, which a power cut
+//! may leave, or is an older save.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use punctual_cluster::config::{Config, ConfigError, Style};
+use punctual_rdb::crc64;
 
 use crate::world::disk::Disk;
 use crate::world::process::FileLock;
@@ -51,8 +53,14 @@ pub enum NodesFileError {
 pub(super) struct NodesFile {
     disk: Disk,
     path: PathBuf,
-    /// The copy is complete and synced, and has the latest epochs and votes.
-    has_copy: bool,
+    /// Number of the last save.
+    saves: u64,
+    /// Index of the copy that is older.
+    older: usize,
+    /// Length of both copies; `None` before the first save, which creates them.
+    copy_bytes: Option<usize>,
+    /// The start has used a copy, because the file was incomplete or older.
+    pub(super) from_copy: bool,
     /// Locks `nodes.conf.lock`, because a lock on the file itself ends when the file is replaced.
     _lock: FileLock,
 }
@@ -77,9 +85,22 @@ impl NodesFile {
             }),
         };
         let mut text = read(&path)?;
-        // An operator who removes the file wants a new node, so the copy then counts for nothing.
-        if text.as_deref().is_some_and(is_incomplete) {
-            text = read(&with_ending(&path, COPY))?.or(text);
+        let mut copies = [None, None];
+        for (copy, ending) in copies.iter_mut().zip(COPIES) {
+            *copy = read(&with_ending(&path, ending))?.and_then(|record| of_record(&record));
+        }
+        let number = |text: &Option<String>| text.as_deref().and_then(number_of);
+        let newer = usize::from(number(&copies[1]) > number(&copies[0]));
+        let saves = number(&copies[newer]).max(number(&text)).unwrap_or(0);
+        // An operator who removes the file wants a new node, so the copies then count for nothing.
+        // A file without a number is Redis's.
+        let from_copy = copies[newer].is_some()
+            && text.as_deref().is_some_and(|found| {
+                let is_older = |of_file| number(&copies[newer]) > Some(of_file);
+                is_incomplete(found) || number_of(found).is_some_and(is_older)
+            });
+        if from_copy {
+            text = copies[newer].take();
         }
         let config = match text.as_deref() {
             None | Some("") => None,
@@ -88,7 +109,7 @@ impl NodesFile {
                 Err(source) => return Err(NodesFileError::Format { path, source }),
             },
         };
-        // Of a server that was killed. It may be the copy by another name.
+        // Of a server that was killed.
         let temporary = with_ending(&path, TEMPORARY);
         if disk.exists(&temporary)
             && let Err(source) = disk.remove(&temporary)
@@ -99,7 +120,10 @@ impl NodesFile {
         let file = Self {
             disk: disk.clone(),
             path,
-            has_copy: false,
+            saves,
+            older: 1 - newer,
+            copy_bytes: None,
+            from_copy,
             _lock: lock,
         };
         Ok((file, config))
@@ -107,40 +131,76 @@ impl NodesFile {
 
     /// Replaces the file. With `sync` the new contents survive a power cut.
     pub(super) fn save(&mut self, config: &Config, sync: bool) -> io::Result<()> {
-        let sync = sync || !self.has_copy;
+        self.saves += 1;
+        let text = config.text(Style::Named);
+        let text = format!("{} {NUMBER}{}\n", text.trim_end(), self.saves);
+        let record = record_of(&text);
+        let fits = self.copy_bytes == Some(record.len());
+        let creates = self.copy_bytes.is_none() || sync && !fits;
+        if sync && fits {
+            let copy = self.next_copy();
+            self.disk.overwrite(&copy, &record)?;
+        }
         let temporary = with_ending(&self.path, TEMPORARY);
         let mut output = self.disk.create(&temporary)?;
-        output.write_all(config.text(Style::Named).as_bytes())?;
-        if sync {
+        output.write_all(text.as_bytes())?;
+        if creates {
             output.sync()?;
-            self.has_copy = self.copy(&temporary).is_ok();
-            self.disk.rename(&temporary, &self.path)?;
-            let folder = self.path.parent().unwrap_or(Path::new("."));
-            return self.disk.sync_folder(folder);
         }
         drop(output);
         match self.disk.exchange(&temporary, &self.path) {
-            Ok(()) => self.disk.remove(&temporary),
-            Err(_) => self.disk.rename(&temporary, &self.path),
+            Ok(()) => self.disk.remove(&temporary)?,
+            Err(_) => self.disk.rename(&temporary, &self.path)?,
         }
+        if !creates {
+            return Ok(());
+        }
+        for _ in COPIES {
+            let path = self.next_copy();
+            let mut copy = self.disk.create(&path)?;
+            copy.write_all(&record)?;
+            copy.sync()?;
+        }
+        self.copy_bytes = Some(record.len());
+        let folder = self.path.parent().unwrap_or(Path::new("."));
+        self.disk.sync_folder(folder)
     }
 
-    /// Replaces the copy by a second name of a synced file.
-    fn copy(&self, synced: &Path) -> io::Result<()> {
-        let second = with_ending(&self.path, ".link");
-        if self.disk.exists(&second) {
-            // The server was killed between the two steps below.
-            self.disk.remove(&second)?;
-        }
-        self.disk.link(synced, &second)?;
-        self.disk.rename(&second, &with_ending(&self.path, COPY))
+    /// Returns the path of the older copy, which becomes the newer one.
+    fn next_copy(&mut self) -> PathBuf {
+        let path = with_ending(&self.path, COPIES[self.older]);
+        self.older = 1 - self.older;
+        path
     }
 }
 
-/// Ending of the copy's name.
-const COPY: &str = ".synced";
+/// Endings of the copies' names.
+const COPIES: [&str; 2] = [".synced-0", ".synced-1"];
 /// Ending of the name of a file that is being written.
 const TEMPORARY: &str = ".tmp";
+/// Smallest length of a copy. A longer one has a power of two, so its length seldom changes.
+const COPY_BYTES: usize = 4096;
+/// Name of the variable with the number of the save.
+const NUMBER: &str = "saves ";
+
+/// Returns the bytes of a copy: a checksum, the text, and empty lines.
+fn record_of(text: &str) -> Vec<u8> {
+    let mut record = format!("{:016x}\n{text}", crc64(text.as_bytes())).into_bytes();
+    record.resize(record.len().next_power_of_two().max(COPY_BYTES), b'\n');
+    record
+}
+
+/// Returns the text of a copy, unless the copy is damaged.
+fn of_record(record: &str) -> Option<String> {
+    let (sum, text) = record.split_once('\n')?;
+    let text = format!("{}\n", text.trim_end());
+    (sum == format!("{:016x}", crc64(text.as_bytes()))).then_some(text)
+}
+
+/// Returns the number of the save, if the text has one.
+fn number_of(text: &str) -> Option<u64> {
+    text.trim_end().rsplit_once(NUMBER)?.1.parse().ok()
+}
 
 /// Returns whether a power cut has left only a part of the text. Lost bytes are missing or 0, and
 /// the last line of a whole text begins with `vars`.
@@ -159,6 +219,7 @@ fn with_ending(path: &Path, ending: &str) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use punctual_cluster::NodeId;
+    use punctual_cluster::nodes::{Flags, Node};
     use rand::rngs::StdRng;
     use rand::{RngExt as _, SeedableRng as _};
     use std::fs;
@@ -217,23 +278,45 @@ mod tests {
     }
 
     #[test]
-    fn only_an_incomplete_file_is_replaced_by_its_copy() {
+    fn a_copy_replaces_only_an_incomplete_or_older_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("nodes.conf");
         let (mut file, _) = NodesFile::open(&Disk::default(), path.clone()).unwrap();
         let mut config = config();
-        config.current_epoch = 7;
-        file.save(&config, true).unwrap();
-        config.current_epoch = 8;
-        file.save(&config, false).unwrap();
+        let mut save = |epoch, sync| {
+            config.current_epoch = epoch;
+            file.save(&config, sync).unwrap();
+            fs::read_to_string(&path).unwrap()
+        };
+        let (first, second) = (save(7, true), save(8, true));
+        let third = save(9, false);
         drop(file);
-        assert_eq!(open(folder.path()).unwrap().current_epoch, 8);
-        let whole = fs::read_to_string(&path).unwrap();
-        for torn in ["", &whole[..30], &whole[..whole.len() - 1], "\0\0\0"] {
+        let epoch = || open(folder.path()).unwrap().current_epoch;
+        assert_eq!(epoch(), 9);
+        for torn in [
+            "",
+            &third[..30],
+            &third[..third.len() - 1],
+            "\0\0\0",
+            &first,
+        ] {
             fs::write(&path, torn).unwrap();
-            assert_eq!(open(folder.path()).unwrap().current_epoch, 7, "{torn:?}");
+            assert_eq!(epoch(), 8, "{torn:?}");
         }
-        fs::write(&path, whole.replace("master", "chief")).unwrap();
+        // A file without a number is Redis's.
+        fs::write(&path, first.replace(" saves 1", "")).unwrap();
+        assert_eq!(epoch(), 7);
+        // A power cut has left a part of the newer copy.
+        let copies = COPIES.map(|ending| with_ending(&path, ending));
+        let newer = copies
+            .iter()
+            .find(|copy| fs::read_to_string(copy).unwrap().contains(&second));
+        let mut torn = fs::read(newer.unwrap()).unwrap();
+        torn[100] ^= 1;
+        fs::write(newer.unwrap(), torn).unwrap();
+        fs::write(&path, "").unwrap();
+        assert_eq!(epoch(), 7);
+        fs::write(&path, third.replace("master", "chief")).unwrap();
         let wrong = NodesFile::open(&Disk::default(), path.clone()).map(drop);
         assert!(matches!(wrong, Err(NodesFileError::Format { .. })));
         fs::remove_file(&path).unwrap();
@@ -241,5 +324,29 @@ mod tests {
             open(folder.path()).is_none(),
             "the operator wants a new node"
         );
+    }
+
+    #[test]
+    fn copies_grow_with_the_table_and_numbers_go_on_after_a_restart() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("nodes.conf");
+        let mut config = config();
+        for number in 0..4 {
+            let (mut file, _) = NodesFile::open(&Disk::default(), path.clone()).unwrap();
+            for node in 0..40 {
+                let mut id = [9; 20];
+                (id[0], id[1]) = (number, node);
+                let id = NodeId::new(id);
+                config.nodes.insert(Node::new(id, Flags::PRIMARY, 0));
+                file.save(&config, node % 3 == 0).unwrap();
+            }
+            let found = number_of(&fs::read_to_string(&path).unwrap());
+            assert_eq!(found, Some(40 * (u64::from(number) + 1)));
+            drop(file);
+            fs::write(&path, "").unwrap();
+            let left = open(folder.path()).unwrap();
+            // The last save was synced.
+            assert_eq!(left.nodes.len(), config.nodes.len());
+        }
     }
 }

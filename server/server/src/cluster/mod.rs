@@ -5,15 +5,17 @@
 //! carries out the other orders of the machine (`event_loop/cluster.rs`).
 //!
 //! Ground rules:
-//! - Any thread may call [`Cluster::run`]. Its lock is the last in the order of locks: nothing
-//!   else is locked while it is held, and the file is written under it. So what a call reveals,
-//!   in a reply or on the bus, is saved before.
+//! - Any thread may call [`Cluster::run`]. Its lock is the last in the order of locks: only the
+//!   saver's is taken while it is held.
+//! - A thread saves the file ([`saver`]). The orders of a call wait until the table is saved, and
+//!   so do the replies to CLUSTER commands. Only the routes are published at once.
 //! - The machine's time is the unix time at the start plus the stopwatch: neither a virtual clock
 //!   nor a step of the system clock affects failure detection.
 
 mod file;
 pub(crate) mod queues;
 pub(crate) mod routes;
+mod saver;
 pub(crate) mod usage;
 
 use std::collections::VecDeque;
@@ -28,12 +30,14 @@ use punctual_cluster::nodes::Address;
 use punctual_cluster::state::{Machine, Output, Settings as MachineSettings};
 
 use crate::config::{ClusterSettings, Settings};
+use crate::log::{self, Logger};
 use crate::world::World;
 use crate::world::disk::Disk;
 use file::NodesFile;
 pub use file::NodesFileError;
 use queues::SendQueues;
 use routes::{Routes, StableSlots};
+use saver::Saver;
 use usage::Usage;
 
 /// State of cluster mode.
@@ -42,6 +46,7 @@ pub(crate) struct Cluster {
     /// Unix time at the stopwatch's zero.
     epoch_ms: u64,
     node: Mutex<Node>,
+    saver: Saver,
     routes: RwLock<Arc<Routes>>,
     /// Port of the bus.
     pub(crate) bus_port: AtomicU32,
@@ -55,9 +60,19 @@ pub(crate) struct Cluster {
 
 struct Node {
     machine: Machine,
-    file: NodesFile,
-    /// Orders for loop 0.
-    orders: VecDeque<Output>,
+    /// What loop 0 does, each with the number of the table that must be saved before.
+    tasks: VecDeque<(u64, Task)>,
+    /// Whether one of the tasks makes this replica a primary. Until then it serves nothing, so the
+    /// routes do not change.
+    promotes: bool,
+}
+
+/// Work for loop 0.
+pub(crate) enum Task {
+    /// Carry out an order of the machine.
+    Order(Output),
+    /// Reply to a client whose command has changed the table.
+    Reply(Box<dyn FnOnce() + Send>),
 }
 
 /// What a call of the machine has published.
@@ -69,12 +84,6 @@ pub(crate) enum Published {
     ForClients,
 }
 
-impl Node {
-    fn save(&mut self, sync: bool) -> io::Result<()> {
-        self.file.save(&self.machine.config(), sync)
-    }
-}
-
 impl Cluster {
     /// Reads `nodes.conf` and locks it.
     ///
@@ -84,10 +93,19 @@ impl Cluster {
         world: World,
         disk: &Disk,
         settings: &Settings,
+        logger: &Logger,
     ) -> Result<Self, NodesFileError> {
         let epoch_ms = (world.wall_micros() / 1000).saturating_sub(world.stopwatch_ms());
         let path = settings.dir.join(&settings.cluster.file);
         let (file, nodes) = NodesFile::open(disk, path)?;
+        if file.from_copy {
+            let name = &settings.cluster.file;
+            log::warning!(
+                logger,
+                "{name} is incomplete or older than its synced copies, so the newer copy is used. \
+                 To restore an older file, remove the copies {name}.synced-0 and -1."
+            );
+        }
         let mut random = move || world.random();
         let nodes = nodes.unwrap_or_else(|| {
             Nodes::of_new_node(NodeId::random(&mut random), NodeId::random(&mut random))
@@ -99,9 +117,10 @@ impl Cluster {
             epoch_ms,
             node: Mutex::new(Node {
                 machine,
-                file,
-                orders: VecDeque::new(),
+                tasks: VecDeque::new(),
+                promotes: false,
             }),
+            saver: Saver::new(file),
             routes: RwLock::default(),
             bus_port: AtomicU32::new(0),
             stable: StableSlots::default(),
@@ -120,8 +139,10 @@ impl Cluster {
         machine_ms.saturating_sub(self.epoch_ms)
     }
 
-    /// Calls the machine, saves its table once, and publishes the routes once. If the table cannot
-    /// be saved, nothing of this call is ordered, and the server must stop.
+    /// Calls the machine, leaves its table to the saver once, and publishes the routes once.
+    ///
+    /// # Errors
+    /// The table cannot be saved: nothing of this call is ordered, and the server must stop.
     pub(crate) fn run<R>(
         &self,
         work: impl FnOnce(&mut Machine, u64) -> R,
@@ -138,16 +159,51 @@ impl Cluster {
             }
         }
         if let Some(sync) = save
-            && let Err(error) = node.save(sync)
+            && let Err(error) = self.saver.leave(node.machine.config(), sync)
         {
             return (result, Err(error));
         }
-        let published = match published {
+        node.promotes |= orders.contains(&Output::Promoted);
+        let published = match published && !node.promotes {
             true => self.publish(&node.machine),
             false => Published::Nothing,
         };
-        node.orders.extend(orders);
+        let (table, _) = self.saver.numbers();
+        let orders = orders.into_iter().map(|order| (table, Task::Order(order)));
+        node.tasks.extend(orders);
         (result, Ok(published))
+    }
+
+    /// Saves the tables of later calls, until [`Cluster::end_saving`]. Calls `saved` after each
+    /// save.
+    ///
+    /// # Errors
+    /// A table cannot be saved.
+    pub(crate) fn save(&self, saved: impl Fn()) -> io::Result<()> {
+        self.saver.run(saved)
+    }
+
+    /// Ends [`Cluster::save`]. Later calls save their tables themselves.
+    pub(crate) fn end_saving(&self) {
+        self.saver.close();
+    }
+
+    /// Returns whether the table is saved.
+    pub(crate) fn is_saved(&self) -> bool {
+        let (left, saved) = self.saver.numbers();
+        left == saved
+    }
+
+    /// Blocks until the table is saved.
+    pub(crate) fn wait_until_saved(&self) {
+        self.saver.wait();
+    }
+
+    /// Calls `reply` on loop 0 once the table is saved.
+    pub(crate) fn reply_when_saved(&self, reply: impl FnOnce() + Send + 'static) {
+        let mut node = self.node.lock();
+        let (table, _) = self.saver.numbers();
+        node.tasks.push_back((table, Task::Reply(Box::new(reply))));
     }
 
     /// Reads the machine.
@@ -155,9 +211,14 @@ impl Cluster {
         work(&self.node.lock().machine)
     }
 
-    /// Takes the orders for loop 0.
-    pub(crate) fn take_orders(&self) -> VecDeque<Output> {
-        std::mem::take(&mut self.node.lock().orders)
+    /// Takes the work for loop 0 that waits for no save.
+    pub(crate) fn take_tasks(&self) -> Vec<Task> {
+        let (_, saved) = self.saver.numbers();
+        let mut node = self.node.lock();
+        let count = node.tasks.partition_point(|(table, _)| *table <= saved);
+        let is_promoted = |(_, task): &(u64, Task)| matches!(task, Task::Order(Output::Promoted));
+        node.promotes = node.tasks.iter().skip(count).any(is_promoted);
+        node.tasks.drain(..count).map(|(_, task)| task).collect()
     }
 
     /// Returns the owners of slots.

@@ -254,7 +254,7 @@ impl Default for StableSlots {
 impl StableSlots {
     #[inline]
     pub(crate) fn contains(&self, slot: u16) -> bool {
-        let word = self.0[usize::from(slot) / 64].load(Ordering::Relaxed);
+        let word = self.0[usize::from(slot % SLOTS) / 64].load(Ordering::Relaxed);
         word >> (slot % 64) & 1 == 1
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
+use punctual_store::command::help;
 use punctual_store::error::{brief, c_string};
 use punctual_store::spec::{Flags, Group};
 
@@ -26,57 +27,46 @@ punctual_store::family!(ServerHandler, Group::Server, Flags::KEYLESS);
 
 /// Rows of the commands in this file.
 pub(crate) static COMMANDS: &[ServerCommand] =
-    &[
-        ServerCommand::container("acl", Group::Server, SUBCOMMANDS).doc(
-            "6.0.0",
-            "Depends on subcommand.",
-            "A container for access control commands.",
-        ),
-    ];
+    &[ServerCommand::container("acl", Group::Server, SUBCOMMANDS)
+        .since("6.0.0")
+        .summary("A container for access control commands.")];
 
 static SUBCOMMANDS: &[ServerCommand] = &[
-    row("cat", -2, OPEN, cat).doc(
-        "6.0.0",
-        "O(1) since the categories and commands are a fixed set.",
-        "Lists the ACL categories or the commands of a category.",
-    )
-    .syntax("[category]"),
-    row("delrole", -3, ADMIN, del_role).doc(
-        "9.2.0",
-        "O(N). Where N is the number of roles to delete, times the number of users.",
-        "Deletes roles that no user has.",
-    )
-    .syntax("rolename ..."),
-    row("deluser", -3, ADMIN, del_user).doc(
-        "6.0.0",
-        "O(1) amortized time considering the typical user.",
-        "Deletes users and closes their connections.",
-    )
-    .syntax("username ..."),
-    row("dryrun", -4, ADMIN, dry_run).doc(
-        "7.0.0",
-        "O(1).",
-        "Returns whether a user may run a command, without running it.",
-    )
-    .syntax("username command [arg ...]"),
-    row("genpass", -2, OPEN, gen_pass).doc(
-        "6.0.0",
-        "O(1)",
-        "Returns a random password.",
-    )
-    .syntax("[bits:integer]"),
-    row("getrole", 3, ADMIN, get_role).doc(
-        "9.2.0",
-        "O(N). Where N is the number of rules of the role, plus the number of users.",
-        "Returns the rules of a role, and the users that have it.",
-    )
-    .syntax("rolename"),
+    row("cat", -2, OPEN, cat)
+        .since("6.0.0")
+        .complexity("O(1) since the categories and commands are a fixed set.")
+        .summary("Lists the ACL categories or the commands of a category.")
+        .syntax("[category]"),
+    row("delrole", -3, ADMIN, del_role)
+        .since("9.2.0")
+        .complexity("O(N). Where N is the number of roles to delete, times the number of users.")
+        .summary("Deletes roles that no user has.")
+        .syntax("rolename ..."),
+    row("deluser", -3, ADMIN, del_user)
+        .since("6.0.0")
+        .complexity("O(1) amortized time considering the typical user.")
+        .summary("Deletes users and closes their connections.")
+        .syntax("username ..."),
+    row("dryrun", -4, ADMIN, dry_run)
+        .since("7.0.0")
+        .complexity("O(1).")
+        .summary("Returns whether a user may run a command, without running it.")
+        .syntax("username command [arg ...]"),
+    row("genpass", -2, OPEN, gen_pass)
+        .since("6.0.0")
+        .summary("Returns a random password.")
+        .syntax("[bits:integer]"),
+    row("getrole", 3, ADMIN, get_role)
+        .since("9.2.0")
+        .complexity("O(N). Where N is the number of rules of the role, plus the number of users.")
+        .summary("Returns the rules of a role, and the users that have it.")
+        .syntax("rolename"),
     row("getuser", 3, ADMIN, get_user)
-        .doc(
-            "6.0.0",
+        .since("6.0.0")
+        .complexity(
             "O(N). Where N is the number of password, command and pattern rules that the user has.",
-            "Returns the rules of a user.",
         )
+        .summary("Returns the rules of a user.")
         .history(&[
             ("6.2.0", "Added Pub/Sub channel patterns."),
             (
@@ -85,62 +75,51 @@ static SUBCOMMANDS: &[ServerCommand] = &[
             ),
         ])
         .syntax("username"),
-    ServerCommand::help(Group::Server, "6.0.0", help),
-    row("list", 2, ADMIN, list).doc(
-        "6.0.0",
-        "O(N). Where N is the number of configured users.",
-        "Returns all users as lines of an ACL file.",
-    ),
-    row("load", 2, ADMIN, load).doc(
-        "6.0.0",
-        "O(N). Where N is the number of configured users.",
-        "Replaces all users by those of the ACL file.",
-    ),
+    ServerCommand::help(Group::Server, "6.0.0", |_, _, reply| help(reply, "ACL", HELP)),
+    row("list", 2, ADMIN, list)
+        .since("6.0.0")
+        .complexity("O(N). Where N is the number of configured users.")
+        .summary("Returns all users as lines of an ACL file."),
+    row("load", 2, ADMIN, load)
+        .since("6.0.0")
+        .complexity("O(N). Where N is the number of configured users.")
+        .summary("Replaces all users by those of the ACL file."),
     row("log", -2, ADMIN, log)
-        .doc(
-            "6.0.0",
-            "O(N) with N being the number of entries shown.",
-            "Returns the latest denials.",
-        )
+        .since("6.0.0")
+        .complexity("O(N) with N being the number of entries shown.")
+        .summary("Returns the latest denials.")
         .history(&[(
             "7.2.0",
             "Added entry ID, timestamp created, and timestamp last updated.",
         )])
         .syntax("[operation: count | RESET]"),
-    row("roles", 2, ADMIN, roles).doc(
-        "9.2.0",
-        "O(N). Where N is the number of roles.",
-        "Returns the names of all roles.",
-    ),
-    row("save", 2, ADMIN, save).doc(
-        "6.0.0",
-        "O(N). Where N is the number of configured users.",
-        "Writes all users to the ACL file.",
-    ),
+    row("roles", 2, ADMIN, roles)
+        .since("9.2.0")
+        .complexity("O(N). Where N is the number of roles.")
+        .summary("Returns the names of all roles."),
+    row("save", 2, ADMIN, save)
+        .since("6.0.0")
+        .complexity("O(N). Where N is the number of configured users.")
+        .summary("Writes all users to the ACL file."),
     row("setrole", -3, ADMIN, set_role)
-        .doc(
-            "9.2.0",
-            "O(N). Where N is the number of rules provided, plus the number of users.",
-            "Creates or changes a role: a set of rules for several users.",
-        )
+        .since("9.2.0")
+        .complexity("O(N). Where N is the number of rules provided, plus the number of users.")
+        .summary("Creates or changes a role: a set of rules for several users.")
         .syntax("rolename [rule ...]"),
     row("setuser", -3, ADMIN, set_user)
         .secrets(|args| (2..args.len()).collect())
-        .doc(
-            "6.0.0",
-            "O(N). Where N is the number of rules provided.",
-            "Creates or changes a user.",
-        )
+        .since("6.0.0")
+        .complexity("O(N). Where N is the number of rules provided.")
+        .summary("Creates or changes a user.")
         .history(&[
             ("6.2.0", "Added Pub/Sub channel patterns."),
             ("7.0.0", "Added selectors and key based permissions."),
         ])
         .syntax("username [rule ...]"),
-    row("users", 2, ADMIN, users).doc(
-        "6.0.0",
-        "O(N). Where N is the number of configured users.",
-        "Returns the names of all users.",
-    ),
+    row("users", 2, ADMIN, users)
+        .since("6.0.0")
+        .complexity("O(N). Where N is the number of configured users.")
+        .summary("Returns the names of all users."),
     row("whoami", 2, OPEN, who_am_i).doc("6.0.0", "O(1)", "Returns the user of the connection."),
 ];
 
@@ -521,46 +500,39 @@ fn dry_run(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> 
     Ok(())
 }
 
-fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    punctual_store::command::help(
-        reply,
-        "ACL",
-        &[
-            "CAT [<category>]",
-            "    List all commands that belong to <category>, or all command categories",
-            "    when no category is specified.",
-            "DELROLE <rolename> [<rolename> ...]",
-            "    Delete a list of roles that no user has.",
-            "DELUSER <username> [<username> ...]",
-            "    Delete a list of users.",
-            "DRYRUN <username> <command> [<arg> ...]",
-            "    Returns whether the user can execute the given command without executing the command.",
-            "GETROLE <rolename>",
-            "    Get the role's details, and the users that have it.",
-            "GETUSER <username>",
-            "    Get the user's details.",
-            "GENPASS [<bits>]",
-            "    Generate a secure 256-bit user password. The optional `bits` argument can",
-            "    be used to specify a different size.",
-            "LIST",
-            "    Show users details in config file format.",
-            "LOAD",
-            "    Reload users from the ACL file.",
-            "LOG [<count> | RESET]",
-            "    Show the ACL log entries.",
-            "ROLES",
-            "    List all the role names.",
-            "SAVE",
-            "    Save the current config to the ACL file.",
-            "SETROLE <rolename> <attribute> [<attribute> ...]",
-            "    Create or modify a role with the specified attributes.",
-            "SETUSER <username> <attribute> [<attribute> ...]",
-            "    Create or modify a user with the specified attributes.",
-            "USERS",
-            "    List all the registered usernames.",
-            "WHOAMI",
-            "    Return the current connection username.",
-        ],
-    );
-    Ok(())
-}
+const HELP: &[&str] = &[
+    "CAT [<category>]",
+    "    List all commands that belong to <category>, or all command categories",
+    "    when no category is specified.",
+    "DELROLE <rolename> [<rolename> ...]",
+    "    Delete a list of roles that no user has.",
+    "DELUSER <username> [<username> ...]",
+    "    Delete a list of users.",
+    "DRYRUN <username> <command> [<arg> ...]",
+    "    Returns whether the user can execute the given command without executing the command.",
+    "GETROLE <rolename>",
+    "    Get the role's details, and the users that have it.",
+    "GETUSER <username>",
+    "    Get the user's details.",
+    "GENPASS [<bits>]",
+    "    Generate a secure 256-bit user password. The optional `bits` argument can",
+    "    be used to specify a different size.",
+    "LIST",
+    "    Show users details in config file format.",
+    "LOAD",
+    "    Reload users from the ACL file.",
+    "LOG [<count> | RESET]",
+    "    Show the ACL log entries.",
+    "ROLES",
+    "    List all the role names.",
+    "SAVE",
+    "    Save the current config to the ACL file.",
+    "SETROLE <rolename> <attribute> [<attribute> ...]",
+    "    Create or modify a role with the specified attributes.",
+    "SETUSER <username> <attribute> [<attribute> ...]",
+    "    Create or modify a user with the specified attributes.",
+    "USERS",
+    "    List all the registered usernames.",
+    "WHOAMI",
+    "    Return the current connection username.",
+];

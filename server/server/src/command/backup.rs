@@ -2,6 +2,7 @@
 
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
+use punctual_store::command::help;
 use punctual_store::spec::{Flags, Group};
 
 use crate::node::call::{Call, ServerCommand, ServerHandler};
@@ -10,13 +11,8 @@ use crate::persist::backup;
 const ADMIN: Flags = Flags::ADMIN;
 const NOSCRIPT: Flags = Flags::ADMIN.or(Flags::NOSCRIPT);
 
-const fn row(
-    name: &'static str,
-    flags: Flags,
-    handler: ServerHandler,
-    summary: &'static str,
-) -> ServerCommand {
-    ServerCommand::new(name, 2, flags, Group::Server, handler).doc("8.10.0", "O(1)", summary)
+const fn row(name: &'static str, flags: Flags, handler: ServerHandler) -> ServerCommand {
+    ServerCommand::new(name, 2, flags, Group::Server, handler).since("8.10.0")
 }
 
 /// Rows of the commands in this file.
@@ -24,50 +20,22 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
     "backup",
     Group::Server,
     &[
-        row(
-            "abort",
-            NOSCRIPT,
-            abort,
-            "Cancels a backup that is not sealed yet.",
-        ),
-        row(
-            "cleanup",
-            NOSCRIPT,
-            cleanup,
-            "Removes the files of a sealed or failed backup.",
-        ),
-        ServerCommand::help(Group::Server, "8.10.0", help),
-        row(
-            "list",
-            ADMIN.or(Flags::STALE),
-            list,
-            "Returns the paths of the backup's files that do not change any more.",
-        ),
-        row(
-            "seal",
-            NOSCRIPT,
-            seal,
-            "Completes a backup: its files do not change any more.",
-        ),
-        row(
-            "start",
-            NOSCRIPT,
-            start,
-            "Starts a backup into the folder `backupdirname`.",
-        ),
-        row(
-            "status",
-            ADMIN.or(Flags::STALE),
-            status,
-            "Returns the state of the backup.",
-        ),
+        row("abort", NOSCRIPT, abort).summary("Cancels a backup that is not sealed yet."),
+        row("cleanup", NOSCRIPT, cleanup)
+            .summary("Removes the files of a sealed or failed backup."),
+        ServerCommand::help(Group::Server, "8.10.0", |_, _, reply| {
+            help(reply, "BACKUP", HELP)
+        }),
+        row("list", ADMIN.or(Flags::STALE), list)
+            .summary("Returns the paths of the backup's files that do not change any more."),
+        row("seal", NOSCRIPT, seal)
+            .summary("Completes a backup: its files do not change any more."),
+        row("start", NOSCRIPT, start).summary("Starts a backup into the folder `backupdirname`."),
+        row("status", ADMIN.or(Flags::STALE), status).summary("Returns the state of the backup."),
     ],
 )
-.doc(
-    "8.10.0",
-    "Depends on subcommand.",
-    "A container for commands of online backups.",
-)];
+.since("8.10.0")
+.summary("A container for commands of online backups.")];
 
 fn done(result: Result<(), String>, reply: &mut Reply) -> Result<(), Error> {
     result.map_err(|error| Error::Text(format!("ERR {error}").into()))?;
@@ -114,24 +82,17 @@ fn list(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     Ok(())
 }
 
-fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    punctual_store::command::help(
-        reply,
-        "BACKUP",
-        &[
-            "START",
-            "    Start a new backup into the configured 'backupdirname'.",
-            "SEAL",
-            "    Freeze the current backup (BASE + INCR + manifest).",
-            "ABORT",
-            "    Cancel a backup that has not been sealed yet.",
-            "CLEANUP",
-            "    Remove a sealed backup's files and return to idle.",
-            "STATUS",
-            "    Report the current backup state.",
-            "LIST",
-            "    List the immutable files pinned so far.",
-        ],
-    );
-    Ok(())
-}
+const HELP: &[&str] = &[
+    "START",
+    "    Start a new backup into the configured 'backupdirname'.",
+    "SEAL",
+    "    Freeze the current backup (BASE + INCR + manifest).",
+    "ABORT",
+    "    Cancel a backup that has not been sealed yet.",
+    "CLEANUP",
+    "    Remove a sealed backup's files and return to idle.",
+    "STATUS",
+    "    Report the current backup state.",
+    "LIST",
+    "    List the immutable files pinned so far.",
+];

@@ -4,6 +4,7 @@
 use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
+use punctual_store::command::help;
 use punctual_store::spec::{Flags, Group};
 
 use crate::client::pause::Purpose;
@@ -24,35 +25,27 @@ const ADMIN: Flags = SELF.or(Flags::ADMIN);
 /// Rows of the commands in this file.
 pub(crate) static COMMANDS: &[ServerCommand] =
     &[
-        ServerCommand::container("client", Group::Connection, SUBCOMMANDS).doc(
-            "2.4.0",
-            "Depends on subcommand.",
-            "A container for client connection commands.",
-        ),
+        ServerCommand::container("client", Group::Connection, SUBCOMMANDS)
+            .since("2.4.0")
+            .summary("A container for client connection commands."),
     ];
 
 static SUBCOMMANDS: &[ServerCommand] = &[
-    row("caching", 3, SELF, caching).doc(
-        "6.0.0",
-        "O(1)",
-        "Instructs the server whether to track the keys in the next request.",
-    )
-    .syntax("(mode: YES | NO)"),
-    row("getname", 2, SELF, get_name).doc(
-        "2.6.9",
-        "O(1)",
-        "Returns the name of the connection.",
-    ),
-    row("getredir", 2, SELF, get_redir).doc(
-        "6.0.0",
-        "O(1)",
-        "Returns the client ID to which the connection's tracking notifications are redirected.",
-    ),
-    row("help", 2, HELPS, help).doc(
-        "5.0.0",
-        "O(1)",
-        "Returns helpful text about the different subcommands.",
-    ),
+    row("caching", 3, SELF, caching)
+        .since("6.0.0")
+        .summary("Instructs the server whether to track the keys in the next request.")
+        .syntax("(mode: YES | NO)"),
+    row("getname", 2, SELF, get_name)
+        .since("2.6.9")
+        .summary("Returns the name of the connection."),
+    row("getredir", 2, SELF, get_redir)
+        .since("6.0.0")
+        .summary(
+            "Returns the client ID to which the connection's tracking notifications are redirected.",
+        ),
+    row("help", 2, HELPS, |_, _, reply| help(reply, "CLIENT", HELP))
+        .since("5.0.0")
+        .summary("Returns helpful text about the different subcommands."),
     row("id", 2, SELF, id).doc("5.0.0", "O(1)", "Returns the unique client ID of the connection."),
     row("info", 2, SELF, info).tips(&["nondeterministic_output"]).doc("6.2.0", "O(1)", "Returns information about the connection."),
     row("kill", -3, ADMIN, kill)
@@ -87,18 +80,16 @@ static SUBCOMMANDS: &[ServerCommand] = &[
             "[client-type: TYPE (NORMAL | MASTER | REPLICA | PUBSUB)]@5.0.0 [ID \
              client-id@6.2.0 ...]",
         ),
-    row("no-evict", 3, ADMIN, no_evict).doc(
-        "7.0.0",
-        "O(1)",
-        "Sets the client eviction mode of the connection.",
-    )
-    .syntax("(enabled: ON | OFF)"),
-    row("no-touch", 3, SELF, no_touch).doc(
-        "7.2.0",
-        "O(1)",
-        "Controls whether commands sent by the client affect the LRU/LFU of accessed keys.",
-    )
-    .syntax("(enabled: ON | OFF)"),
+    row("no-evict", 3, ADMIN, no_evict)
+        .since("7.0.0")
+        .summary("Sets the client eviction mode of the connection.")
+        .syntax("(enabled: ON | OFF)"),
+    row("no-touch", 3, SELF, no_touch)
+        .since("7.2.0")
+        .summary(
+            "Controls whether commands sent by the client affect the LRU/LFU of accessed keys.",
+        )
+        .syntax("(enabled: ON | OFF)"),
     row("pause", -3, ADMIN, pause)
         .doc("3.0.0", "O(1)", "Suspends commands processing.")
         .history(&[(
@@ -106,45 +97,38 @@ static SUBCOMMANDS: &[ServerCommand] = &[
             "`CLIENT PAUSE WRITE` mode added along with the `mode` option.",
         )])
         .syntax("timeout:integer [mode: WRITE | ALL]@6.2.0"),
-    row("reply", 3, SELF.or(Flags::RESHAPES_REPLIES), reply_mode).doc(
-        "3.2.0",
-        "O(1)",
-        "Instructs the server whether to reply to commands.",
-    )
-    .syntax("(action: ON | OFF | SKIP)"),
-    row("setinfo", 4, SELF, set_info).doc(
-        "7.2.0",
-        "O(1)",
-        "Sets information specific to the client or connection.",
-    )
-    .syntax("(attr: LIB-NAME libname | LIB-VER libver)"),
+    row("reply", 3, SELF.or(Flags::RESHAPES_REPLIES), reply_mode)
+        .since("3.2.0")
+        .summary("Instructs the server whether to reply to commands.")
+        .syntax("(action: ON | OFF | SKIP)"),
+    row("setinfo", 4, SELF, set_info)
+        .since("7.2.0")
+        .summary("Sets information specific to the client or connection.")
+        .syntax("(attr: LIB-NAME libname | LIB-VER libver)"),
     row("setname", 3, SELF, set_name).doc("2.6.9", "O(1)", "Sets the connection name.")
         .syntax("connection-name"),
-    row("tracking", -3, SELF, tracking).doc(
-        "6.0.0",
-        "O(1). Some options may introduce additional complexity.",
-        "Controls server-assisted client-side caching for the connection.",
-    )
-    .syntax(
-        "(status: ON | OFF) [REDIRECT client-id] [PREFIX prefix] ... [BCAST] [OPTIN] \
-         [OPTOUT] [NOLOOP]",
-    ),
-    row("trackinginfo", 2, SELF, tracking_info).doc(
-        "6.2.0",
-        "O(1)",
-        "Returns information about server-assisted client-side caching for the connection.",
-    ),
-    row("unblock", -3, ADMIN, unblock).doc(
-        "5.0.0",
-        "O(log N) where N is the number of client connections",
-        "Unblocks a client blocked by a blocking command from a different connection.",
-    )
-    .syntax("client-id [unblock-type: TIMEOUT | ERROR]"),
-    row("unpause", 2, ADMIN, unpause).doc(
-        "6.2.0",
-        "O(N) Where N is the number of paused clients",
-        "Resumes processing commands from paused clients.",
-    ),
+    row("tracking", -3, SELF, tracking)
+        .since("6.0.0")
+        .complexity("O(1). Some options may introduce additional complexity.")
+        .summary("Controls server-assisted client-side caching for the connection.")
+        .syntax(
+            "(status: ON | OFF) [REDIRECT client-id] [PREFIX prefix] ... [BCAST] [OPTIN] \
+             [OPTOUT] [NOLOOP]",
+        ),
+    row("trackinginfo", 2, SELF, tracking_info)
+        .since("6.2.0")
+        .summary(
+            "Returns information about server-assisted client-side caching for the connection.",
+        ),
+    row("unblock", -3, ADMIN, unblock)
+        .since("5.0.0")
+        .complexity("O(log N) where N is the number of client connections")
+        .summary("Unblocks a client blocked by a blocking command from a different connection.")
+        .syntax("client-id [unblock-type: TIMEOUT | ERROR]"),
+    row("unpause", 2, ADMIN, unpause)
+        .since("6.2.0")
+        .complexity("O(N) Where N is the number of paused clients")
+        .summary("Resumes processing commands from paused clients."),
 ];
 
 /// Returns the name, or an error if it has characters that would break a line of CLIENT LIST.
@@ -296,63 +280,56 @@ fn unblock(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> 
     Ok(())
 }
 
-fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    punctual_store::command::help(
-        reply,
-        "CLIENT",
-        &[
-            "CACHING (YES|NO)",
-            "    Enable/disable tracking of the keys for next command in OPTIN/OPTOUT modes.",
-            "GETREDIR",
-            "    Return the client ID we are redirecting to when tracking is enabled.",
-            "GETNAME",
-            "    Return the name of the current connection.",
-            "ID",
-            "    Return the ID of the current connection.",
-            "INFO",
-            "    Return information about the current client connection.",
-            "KILL <ip:port>",
-            "    Kill connection made from <ip:port>.",
-            "KILL <option> <value> [<option> <value> [...]]",
-            "    Kill connections. Options are:",
-            "    * ADDR (<ip:port>|<unixsocket>:0)",
-            "      Kill connections made from the specified address",
-            "    * LADDR (<ip:port>|<unixsocket>:0)",
-            "      Kill connections made to specified local address",
-            "    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
-            "      Kill connections by type.",
-            "    * USER <username>",
-            "      Kill connections authenticated by <username>.",
-            "    * SKIPME (YES|NO)",
-            "      Skip killing current connection (default: yes).",
-            "LIST [options ...]",
-            "    Return information about client connections. Options:",
-            "    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
-            "      Return clients of specified type.",
-            "UNPAUSE",
-            "    Stop the current client pause, resuming traffic.",
-            "PAUSE <timeout> [WRITE|ALL]",
-            "    Suspend all, or just write, clients for <timeout> milliseconds.",
-            "REPLY (ON|OFF|SKIP)",
-            "    Control the replies sent to the current connection.",
-            "SETNAME <name>",
-            "    Assign the name <name> to the current connection.",
-            "SETINFO <option> <value>",
-            "    Set client meta attr. Options are:",
-            "    * LIB-NAME: the client lib name.",
-            "    * LIB-VER: the client lib version.",
-            "UNBLOCK <clientid> [TIMEOUT|ERROR]",
-            "    Unblock the specified blocked client.",
-            "TRACKING (ON|OFF) [REDIRECT <id>] [BCAST] [PREFIX <prefix> [...]]",
-            "         [OPTIN] [OPTOUT] [NOLOOP]",
-            "    Control server assisted client side caching.",
-            "TRACKINGINFO",
-            "    Report tracking status for the current connection.",
-            "NO-EVICT (ON|OFF)",
-            "    Protect current client connection from eviction.",
-            "NO-TOUCH (ON|OFF)",
-            "    Will not touch LRU/LFU stats when this mode is on.",
-        ],
-    );
-    Ok(())
-}
+const HELP: &[&str] = &[
+    "CACHING (YES|NO)",
+    "    Enable/disable tracking of the keys for next command in OPTIN/OPTOUT modes.",
+    "GETREDIR",
+    "    Return the client ID we are redirecting to when tracking is enabled.",
+    "GETNAME",
+    "    Return the name of the current connection.",
+    "ID",
+    "    Return the ID of the current connection.",
+    "INFO",
+    "    Return information about the current client connection.",
+    "KILL <ip:port>",
+    "    Kill connection made from <ip:port>.",
+    "KILL <option> <value> [<option> <value> [...]]",
+    "    Kill connections. Options are:",
+    "    * ADDR (<ip:port>|<unixsocket>:0)",
+    "      Kill connections made from the specified address",
+    "    * LADDR (<ip:port>|<unixsocket>:0)",
+    "      Kill connections made to specified local address",
+    "    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
+    "      Kill connections by type.",
+    "    * USER <username>",
+    "      Kill connections authenticated by <username>.",
+    "    * SKIPME (YES|NO)",
+    "      Skip killing current connection (default: yes).",
+    "LIST [options ...]",
+    "    Return information about client connections. Options:",
+    "    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
+    "      Return clients of specified type.",
+    "UNPAUSE",
+    "    Stop the current client pause, resuming traffic.",
+    "PAUSE <timeout> [WRITE|ALL]",
+    "    Suspend all, or just write, clients for <timeout> milliseconds.",
+    "REPLY (ON|OFF|SKIP)",
+    "    Control the replies sent to the current connection.",
+    "SETNAME <name>",
+    "    Assign the name <name> to the current connection.",
+    "SETINFO <option> <value>",
+    "    Set client meta attr. Options are:",
+    "    * LIB-NAME: the client lib name.",
+    "    * LIB-VER: the client lib version.",
+    "UNBLOCK <clientid> [TIMEOUT|ERROR]",
+    "    Unblock the specified blocked client.",
+    "TRACKING (ON|OFF) [REDIRECT <id>] [BCAST] [PREFIX <prefix> [...]]",
+    "         [OPTIN] [OPTOUT] [NOLOOP]",
+    "    Control server assisted client side caching.",
+    "TRACKINGINFO",
+    "    Report tracking status for the current connection.",
+    "NO-EVICT (ON|OFF)",
+    "    Protect current client connection from eviction.",
+    "NO-TOUCH (ON|OFF)",
+    "    Will not touch LRU/LFU stats when this mode is on.",
+];

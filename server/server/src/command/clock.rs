@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
+use punctual_store::command::help;
 use punctual_store::keyspace::waiters::Waiter;
 use punctual_store::spec::{Flags, Group};
 
@@ -30,33 +31,26 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
         "clock",
         Group::Server,
         &[
-            row("now", 2, ANY_TIME, now).doc(
-                "7.2.0",
-                "O(1)",
-                "Returns the server's time in Unix milliseconds.",
-            ),
+            row("now", 2, ANY_TIME, now)
+                .since("7.2.0")
+                .summary("Returns the server's time in Unix milliseconds."),
             row("advance", 3, MOVES, advance)
-                .doc(
-                    "7.2.0",
-                    "O(N log S) for N keys that fall due in S shards",
+                .since("7.2.0")
+                .complexity("O(N log S) for N keys that fall due in S shards")
+                .summary(
                     "Moves a virtual clock forward, and expires due keys in the order of their deadlines.",
                 )
                 .syntax("milliseconds"),
             row("set", 3, MOVES, set)
-                .doc(
-                    "7.2.0",
-                    "O(N log S) for N keys that fall due in S shards",
-                    "Sets a virtual clock to a later time in Unix milliseconds.",
-                )
+                .since("7.2.0")
+                .complexity("O(N log S) for N keys that fall due in S shards")
+                .summary("Sets a virtual clock to a later time in Unix milliseconds.")
                 .syntax("unix-time-milliseconds"),
-            ServerCommand::help(Group::Server, "7.2.0", help),
+            ServerCommand::help(Group::Server, "7.2.0", |_, _, reply| help(reply, "CLOCK", HELP)),
         ],
     )
-    .doc(
-        "7.2.0",
-        "Depends on subcommand.",
-        "A container for server clock commands.",
-    ),
+    .since("7.2.0")
+    .summary("A container for server clock commands."),
 ];
 
 fn time(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
@@ -136,18 +130,11 @@ fn reply_when_sent(shared: &Arc<Shared>, loop_number: usize, waiter: &Arc<Waiter
     });
 }
 
-fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    punctual_store::command::help(
-        reply,
-        "CLOCK",
-        &[
-            "NOW",
-            "    Return the server's clock in unix milliseconds.",
-            "ADVANCE <milliseconds>",
-            "    Move a virtual clock forward and expire what is due.",
-            "SET <unix-milliseconds>",
-            "    Set a virtual clock, not to an earlier time.",
-        ],
-    );
-    Ok(())
-}
+const HELP: &[&str] = &[
+    "NOW",
+    "    Return the server's clock in unix milliseconds.",
+    "ADVANCE <milliseconds>",
+    "    Move a virtual clock forward and expire what is due.",
+    "SET <unix-milliseconds>",
+    "    Set a virtual clock, not to an earlier time.",
+];

@@ -2,6 +2,7 @@
 //! command table. The handler of COMMAND DOCS is in `command_docs`.
 
 use punctual_resp::{Args, Reply};
+use punctual_store::command::help;
 use punctual_store::spec::{Flags, Group, Keys, OptionKeys};
 use punctual_store::{Error, glob};
 
@@ -22,45 +23,40 @@ const fn row(name: &'static str, arity: i32, handler: ServerHandler) -> ServerCo
 /// Rows of the commands in this file.
 pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand {
     subcommands: SUBCOMMANDS,
-    ..row("command", -1, command).tips(ANY_ORDER).doc(
-        "2.8.13",
-        "O(N) where N is the total number of Redis commands",
-        "Returns detailed information about all commands.",
-    )
+    ..row("command", -1, command)
+        .tips(ANY_ORDER)
+        .since("2.8.13")
+        .complexity("O(N) where N is the total number of Redis commands")
+        .summary("Returns detailed information about all commands.")
 }];
 
 static SUBCOMMANDS: &[ServerCommand] = &[
     row("count", 2, count).doc("2.8.13", "O(1)", "Returns the number of commands."),
     row("docs", -2, docs)
         .tips(ANY_ORDER)
-        .doc(
-            "7.0.0",
-            "O(N) where N is the number of commands to look up",
-            "Returns documentation of one, several or all commands.",
-        )
+        .since("7.0.0")
+        .complexity("O(N) where N is the number of commands to look up")
+        .summary("Returns documentation of one, several or all commands.")
         .syntax("[command-name ...]"),
     row("getkeys", -3, get_keys)
-        .doc(
-            "2.8.13",
-            "O(N) where N is the number of arguments to the command",
-            "Extracts the key names from a command.",
-        )
+        .since("2.8.13")
+        .complexity("O(N) where N is the number of arguments to the command")
+        .summary("Extracts the key names from a command.")
         .syntax("command [arg ...]"),
     row("getkeysandflags", -3, get_keys_and_flags)
-        .doc(
-            "7.0.0",
-            "O(N) where N is the number of arguments to the command",
-            "Extracts the key names and their access flags from a command.",
-        )
+        .since("7.0.0")
+        .complexity("O(N) where N is the number of arguments to the command")
+        .summary("Extracts the key names and their access flags from a command.")
         .syntax("command [arg ...]"),
-    ServerCommand::help(Group::Server, "5.0.0", help).categories(&["connection"]),
+    ServerCommand::help(Group::Server, "5.0.0", |_, _, reply| {
+        help(reply, "COMMAND", HELP)
+    })
+    .categories(&["connection"]),
     row("info", -2, info)
         .tips(ANY_ORDER)
-        .doc(
-            "2.8.13",
-            "O(N) where N is the number of commands to look up",
-            "Returns information about one, several or all commands.",
-        )
+        .since("2.8.13")
+        .complexity("O(N) where N is the number of commands to look up")
+        .summary("Returns information about one, several or all commands.")
         .history(&[(
             "7.0.0",
             "Allowed to be called with no argument to get info on all commands.",
@@ -68,11 +64,9 @@ static SUBCOMMANDS: &[ServerCommand] = &[
         .syntax("[command-name ...]"),
     row("list", -2, list)
         .tips(ANY_ORDER)
-        .doc(
-            "7.0.0",
-            "O(N) where N is the total number of Redis commands",
-            "Returns the names of commands.",
-        )
+        .since("7.0.0")
+        .complexity("O(N) where N is the total number of Redis commands")
+        .summary("Returns the names of commands.")
         .syntax("[FILTERBY (MODULE module-name | ACLCAT category | PATTERN pattern)]"),
 ];
 
@@ -409,30 +403,23 @@ fn get_keys_and_flags(call: &mut Call, args: Args, reply: &mut Reply) -> Result<
     Ok(())
 }
 
-fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    punctual_store::command::help(
-        reply,
-        "COMMAND",
-        &[
-            "(no subcommand)",
-            "    Return details about all Redis commands.",
-            "COUNT",
-            "    Return the total number of commands in this Redis server.",
-            "LIST",
-            "    Return a list of all commands in this Redis server.",
-            "INFO [<command-name> ...]",
-            "    Return details about multiple Redis commands.",
-            "    If no command names are given, documentation details for all",
-            "    commands are returned.",
-            "DOCS [<command-name> ...]",
-            "    Return documentation details about multiple Redis commands.",
-            "    If no command names are given, documentation details for all",
-            "    commands are returned.",
-            "GETKEYS <full-command>",
-            "    Return the keys from a full Redis command.",
-            "GETKEYSANDFLAGS <full-command>",
-            "    Return the keys and the access flags from a full Redis command.",
-        ],
-    );
-    Ok(())
-}
+const HELP: &[&str] = &[
+    "(no subcommand)",
+    "    Return details about all Redis commands.",
+    "COUNT",
+    "    Return the total number of commands in this Redis server.",
+    "LIST",
+    "    Return a list of all commands in this Redis server.",
+    "INFO [<command-name> ...]",
+    "    Return details about multiple Redis commands.",
+    "    If no command names are given, documentation details for all",
+    "    commands are returned.",
+    "DOCS [<command-name> ...]",
+    "    Return documentation details about multiple Redis commands.",
+    "    If no command names are given, documentation details for all",
+    "    commands are returned.",
+    "GETKEYS <full-command>",
+    "    Return the keys from a full Redis command.",
+    "GETKEYSANDFLAGS <full-command>",
+    "    Return the keys and the access flags from a full Redis command.",
+];

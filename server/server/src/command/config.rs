@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use punctual_resp::{Args, Reply};
+use punctual_store::command::help;
 use punctual_store::spec::{Flags, Group};
 use punctual_store::{Error, Stats};
 
@@ -32,11 +33,9 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
                 "7.0.0",
                 "Added the ability to pass multiple pattern parameters in one call",
             )])
-            .doc(
-                "2.0.0",
-                "O(N) when N is the number of configuration parameters provided",
-                "Returns the effective values of configuration parameters.",
-            )
+            .since("2.0.0")
+            .complexity("O(N) when N is the number of configuration parameters provided")
+            .summary("Returns the effective values of configuration parameters.")
             .syntax("parameter ..."),
         row("set", -4, set)
             .secrets(secrets_of_set)
@@ -45,26 +44,21 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
                 "7.0.0",
                 "Added the ability to set multiple parameters in one call.",
             )])
-            .doc(
-                "2.0.0",
-                "O(N) when N is the number of configuration parameters provided",
-                "Sets configuration parameters at run time.",
-            )
+            .since("2.0.0")
+            .complexity("O(N) when N is the number of configuration parameters provided")
+            .summary("Sets configuration parameters at run time.")
             .syntax("(data: parameter value) ..."),
-        row("rewrite", 2, rewrite).doc(
-            "2.8.0",
-            "O(1)",
-            "Writes the effective configuration to the configuration file.",
-        ),
+        row("rewrite", 2, rewrite)
+            .since("2.8.0")
+            .summary("Writes the effective configuration to the configuration file."),
         row("resetstat", 2, reset_stat).doc("2.0.0", "O(1)", "Resets the server's statistics."),
-        ServerCommand::help(Group::Server, "5.0.0", help),
+        ServerCommand::help(Group::Server, "5.0.0", |_, _, reply| {
+            help(reply, "CONFIG", HELP)
+        }),
     ],
 )
-.doc(
-    "2.0.0",
-    "Depends on subcommand.",
-    "A container for server configuration commands.",
-)];
+.since("2.0.0")
+.summary("A container for server configuration commands.")];
 
 fn get(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let found = call.shared.config.lock().get(args.skip(2).iter());
@@ -208,20 +202,13 @@ fn reset_stat(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> 
     Ok(())
 }
 
-fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    punctual_store::command::help(
-        reply,
-        "CONFIG",
-        &[
-            "GET <pattern>",
-            "    Return parameters matching the glob-like <pattern> and their values.",
-            "SET <directive> <value>",
-            "    Set the configuration <directive> to <value>.",
-            "RESETSTAT",
-            "    Reset statistics reported by the INFO command.",
-            "REWRITE",
-            "    Rewrite the configuration file.",
-        ],
-    );
-    Ok(())
-}
+const HELP: &[&str] = &[
+    "GET <pattern>",
+    "    Return parameters matching the glob-like <pattern> and their values.",
+    "SET <directive> <value>",
+    "    Set the configuration <directive> to <value>.",
+    "RESETSTAT",
+    "    Reset statistics reported by the INFO command.",
+    "REWRITE",
+    "    Rewrite the configuration file.",
+];

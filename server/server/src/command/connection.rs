@@ -23,13 +23,8 @@ pub(super) const fn row(
     flags: Flags,
     handler: ServerHandler,
 ) -> ServerCommand {
-    ServerCommand::new(
-        name,
-        arity,
-        flags.or(Flags::KEYLESS),
-        Group::Connection,
-        handler,
-    )
+    let flags = flags.or(Flags::KEYLESS);
+    ServerCommand::new(name, arity, flags, Group::Connection, handler)
 }
 
 /// Rows of the commands in this file.
@@ -48,18 +43,15 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
         .syntax("message"),
     row("auth", -2, BEFORE_AUTH, auth)
         .secrets(|args| (1..args.len()).collect())
-        .doc(
-            "1.0.0",
-            "O(N) where N is the number of passwords of the user",
-            "Authenticates the connection.",
-        )
+        .since("1.0.0")
+        .complexity("O(N) where N is the number of passwords of the user")
+        .summary("Authenticates the connection.")
         .history(&[("6.0.0", "Added the username argument.")])
         .syntax("[username@6.0.0] password"),
     row("hello", -1, BEFORE_AUTH.or(Flags::RESHAPES_REPLIES), hello)
         .secrets(secrets_of_hello)
-        .doc(
-            "6.0.0",
-            "O(1)",
+        .since("6.0.0")
+        .summary(
             "Selects the protocol version, and optionally authenticates and names the connection.",
         )
         .history(&[("6.2.0", "The protocol version became optional.")])

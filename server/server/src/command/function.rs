@@ -4,6 +4,7 @@ use punctual_lua::ScriptFlags;
 use punctual_rdb::{Encoder, dump, functions};
 use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Args, Reply};
+use punctual_store::command::help;
 use punctual_store::spec::{Flags, Group};
 use punctual_store::{Error, glob};
 
@@ -30,11 +31,9 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
     .access(&["RO access"])
     .doc("7.0.0", DEPENDS, "Invokes a read-only function.")
     .syntax("function numkeys [key ...] [arg ...]"),
-    ServerCommand::container("function", Group::Scripting, FUNCTIONS).doc(
-        "7.0.0",
-        "Depends on subcommand.",
-        "A container for function commands.",
-    ),
+    ServerCommand::container("function", Group::Scripting, FUNCTIONS)
+        .since("7.0.0")
+        .summary("A container for function commands."),
 ];
 
 const DEPENDS: &str = "Depends on the function that is executed.";
@@ -42,52 +41,43 @@ const DEPENDS: &str = "Depends on the function that is executed.";
 const FUNCTIONS: &[ServerCommand] = &[
     row("delete", 3, CHANGES, delete)
         .tips(EVERYWHERE)
-        .doc(
-            "7.0.0",
-            "O(N) where N is the number of libraries.",
-            "Deletes a library and its functions.",
-        )
+        .since("7.0.0")
+        .complexity("O(N) where N is the number of libraries.")
+        .summary("Deletes a library and its functions.")
         .syntax("library-name"),
-    row("dump", 2, Flags::NOSCRIPT, dump).doc(
-        "7.0.0",
-        "O(N) where N is the number of libraries.",
-        "Dumps all libraries into a serialized binary payload.",
-    ),
+    row("dump", 2, Flags::NOSCRIPT, dump)
+        .since("7.0.0")
+        .complexity("O(N) where N is the number of libraries.")
+        .summary("Dumps all libraries into a serialized binary payload."),
     row("flush", -2, CHANGES, flush)
         .tips(EVERYWHERE)
-        .doc(
-            "7.0.0",
-            "O(N) where N is the number of functions deleted.",
-            "Deletes all libraries and functions.",
-        )
+        .since("7.0.0")
+        .complexity("O(N) where N is the number of functions deleted.")
+        .summary("Deletes all libraries and functions.")
         .syntax("[flush-type: ASYNC | SYNC]"),
-    ServerCommand::help(Group::Scripting, "7.0.0", help),
+    ServerCommand::help(Group::Scripting, "7.0.0", |_, _, reply| {
+        help(reply, "FUNCTION", HELP)
+    }),
     row("kill", 2, Flags::NOSCRIPT.or(Flags::ALLOW_BUSY), kill)
         .tips(ONE_OF_ALL)
         .doc("7.0.0", "O(1)", "Terminates a function during execution."),
     row("list", -2, Flags::NOSCRIPT, list)
         .tips(&["nondeterministic_output_order"])
-        .doc(
-            "7.0.0",
-            "O(N) where N is the number of functions.",
-            "Returns information about all libraries.",
-        )
+        .since("7.0.0")
+        .complexity("O(N) where N is the number of functions.")
+        .summary("Returns information about all libraries.")
         .syntax("[LIBRARYNAME library-name-pattern] [WITHCODE]"),
     row("load", -3, CHANGES.or(Flags::DENYOOM), load)
         .tips(EVERYWHERE)
-        .doc(
-            "7.0.0",
-            "O(N) where N is the number of libraries, besides the run of the library.",
-            "Creates a library.",
-        )
+        .since("7.0.0")
+        .complexity("O(N) where N is the number of libraries, besides the run of the library.")
+        .summary("Creates a library.")
         .syntax("[REPLACE] function-code"),
     row("restore", -3, CHANGES.or(Flags::DENYOOM), restore)
         .tips(EVERYWHERE)
-        .doc(
-            "7.0.0",
-            "O(N) where N is the number of functions on the payload.",
-            "Restores all libraries from a payload.",
-        )
+        .since("7.0.0")
+        .complexity("O(N) where N is the number of functions on the payload.")
+        .summary("Restores all libraries from a payload.")
         .syntax("serialized-value [policy: FLUSH | APPEND | REPLACE]"),
     row("stats", 2, Flags::NOSCRIPT.or(Flags::ALLOW_BUSY), stats)
         .tips(&[
@@ -95,11 +85,8 @@ const FUNCTIONS: &[ServerCommand] = &[
             "request_policy:all_shards",
             "response_policy:special",
         ])
-        .doc(
-            "7.0.0",
-            "O(1)",
-            "Returns information about a function during execution.",
-        ),
+        .since("7.0.0")
+        .summary("Returns information about a function during execution."),
 ];
 
 const CHANGES: Flags = Flags::WRITE.or(Flags::NOSCRIPT);
@@ -402,49 +389,42 @@ fn stats(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     Ok(())
 }
 
-fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    punctual_store::command::help(
-        reply,
-        "FUNCTION",
-        &[
-            "LOAD [REPLACE] <FUNCTION CODE>",
-            "    Create a new library with the given library name and code.",
-            "DELETE <LIBRARY NAME>",
-            "    Delete the given library.",
-            "LIST [LIBRARYNAME PATTERN] [WITHCODE]",
-            "    Return general information on all the libraries:",
-            "    * Library name",
-            "    * The engine used to run the Library",
-            "    * Library description",
-            "    * Functions list",
-            "    * Library code (if WITHCODE is given)",
-            "    It also possible to get only function that matches a pattern using LIBRARYNAME argument.",
-            "STATS",
-            "    Return information about the current function running:",
-            "    * Function name",
-            "    * Command used to run the function",
-            "    * Duration in MS that the function is running",
-            "    If no function is running, return nil",
-            "    In addition, returns a list of available engines.",
-            "KILL",
-            "    Kill the current running function.",
-            "FLUSH [ASYNC|SYNC]",
-            "    Delete all the libraries.",
-            "    When called without the optional mode argument, the behavior is determined by the",
-            "    lazyfree-lazy-user-flush configuration directive. Valid modes are:",
-            "    * ASYNC: Asynchronously flush the libraries.",
-            "    * SYNC: Synchronously flush the libraries.",
-            "DUMP",
-            "    Return a serialized payload representing the current libraries, can be restored using FUNCTION RESTORE command",
-            "RESTORE <PAYLOAD> [FLUSH|APPEND|REPLACE]",
-            "    Restore the libraries represented by the given payload, it is possible to give a restore policy to",
-            "    control how to handle existing libraries (default APPEND):",
-            "    * FLUSH: delete all existing libraries.",
-            "    * APPEND: appends the restored libraries to the existing libraries. On collision, abort.",
-            "    * REPLACE: appends the restored libraries to the existing libraries, On collision, replace the old",
-            "      libraries with the new libraries (notice that even on this option there is a chance of failure",
-            "      in case of functions name collision with another library).",
-        ],
-    );
-    Ok(())
-}
+const HELP: &[&str] = &[
+    "LOAD [REPLACE] <FUNCTION CODE>",
+    "    Create a new library with the given library name and code.",
+    "DELETE <LIBRARY NAME>",
+    "    Delete the given library.",
+    "LIST [LIBRARYNAME PATTERN] [WITHCODE]",
+    "    Return general information on all the libraries:",
+    "    * Library name",
+    "    * The engine used to run the Library",
+    "    * Library description",
+    "    * Functions list",
+    "    * Library code (if WITHCODE is given)",
+    "    It also possible to get only function that matches a pattern using LIBRARYNAME argument.",
+    "STATS",
+    "    Return information about the current function running:",
+    "    * Function name",
+    "    * Command used to run the function",
+    "    * Duration in MS that the function is running",
+    "    If no function is running, return nil",
+    "    In addition, returns a list of available engines.",
+    "KILL",
+    "    Kill the current running function.",
+    "FLUSH [ASYNC|SYNC]",
+    "    Delete all the libraries.",
+    "    When called without the optional mode argument, the behavior is determined by the",
+    "    lazyfree-lazy-user-flush configuration directive. Valid modes are:",
+    "    * ASYNC: Asynchronously flush the libraries.",
+    "    * SYNC: Synchronously flush the libraries.",
+    "DUMP",
+    "    Return a serialized payload representing the current libraries, can be restored using FUNCTION RESTORE command",
+    "RESTORE <PAYLOAD> [FLUSH|APPEND|REPLACE]",
+    "    Restore the libraries represented by the given payload, it is possible to give a restore policy to",
+    "    control how to handle existing libraries (default APPEND):",
+    "    * FLUSH: delete all existing libraries.",
+    "    * APPEND: appends the restored libraries to the existing libraries. On collision, abort.",
+    "    * REPLACE: appends the restored libraries to the existing libraries, On collision, replace the old",
+    "      libraries with the new libraries (notice that even on this option there is a chance of failure",
+    "      in case of functions name collision with another library).",
+];

@@ -13,14 +13,7 @@ use crate::node::call::{Call, ServerCommand, ServerHandler};
 
 const NO_FIELDSET: Error = Error::fixed("ERR no such fieldset");
 
-const fn row(
-    name: &'static str,
-    arity: i32,
-    flags: Flags,
-    handler: ServerHandler,
-) -> ServerCommand {
-    ServerCommand::new(name, arity, flags, Group::Hash, handler)
-}
+punctual_store::family!(ServerHandler, Group::Hash, Flags::NONE);
 
 const fn keyless(
     name: &'static str,
@@ -39,40 +32,32 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
     Group::Hash,
     &[
         keyless("discard", 3, Flags::NONE, discard)
-            .doc(
-                "8.10.0",
-                "O(log N) where N is the number of the client's fieldsets.",
-                "Removes a fieldset of the connection.",
-            )
+            .since("8.10.0")
+            .complexity("O(log N) where N is the number of the client's fieldsets.")
+            .summary("Removes a fieldset of the connection.")
             .syntax("fieldset-name"),
-        keyless("discardall", 2, Flags::NONE, discard_all).doc(
-            "8.10.0",
-            "O(N) where N is the number of the client's fieldsets.",
-            "Removes all fieldsets of the connection.",
-        ),
+        keyless("discardall", 2, Flags::NONE, discard_all)
+            .since("8.10.0")
+            .complexity("O(N) where N is the number of the client's fieldsets.")
+            .summary("Removes all fieldsets of the connection."),
         keyless("prepare", -4, Flags::DENYOOM, prepare)
-            .doc(
-                "8.10.0",
-                "O(N*log(N)) where N is the number of fields.",
-                "Names a list of fields, for HIMPORT SET on the same connection.",
-            )
+            .since("8.10.0")
+            .complexity("O(N*log(N)) where N is the number of fields.")
+            .summary("Names a list of fields, for HIMPORT SET on the same connection.")
             .syntax("fieldset-name field ..."),
         row("set", -5, Flags::WRITE.or(Flags::DENYOOM), set)
             .keys(2, 2, 1)
             .access(&["OW update"])
-            .doc(
-                "8.10.0",
-                "O(N) where N is the number of fields.",
+            .since("8.10.0")
+            .complexity("O(N) where N is the number of fields.")
+            .summary(
                 "Creates or replaces a hash with the fields of a fieldset and the given values.",
             )
             .syntax("key fieldset-name value ..."),
     ],
 )
-.doc(
-    "8.10.0",
-    "Depends on subcommand.",
-    "A container for the creation of hashes that have the same fields.",
-)];
+.since("8.10.0")
+.summary("A container for the creation of hashes that have the same fields.")];
 
 fn prepare(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let fields = args.skip(3);

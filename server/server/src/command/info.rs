@@ -51,11 +51,8 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
     "7.0.0",
     "Added support for taking multiple section arguments.",
 )])
-.doc(
-    "1.0.0",
-    "O(1)",
-    "Returns information and statistics about the server.",
-)
+.since("1.0.0")
+.summary("Returns information and statistics about the server.")
 .syntax("[section ...]")];
 
 /// Name of the section that visits all keys. Only a request by this name shows it.

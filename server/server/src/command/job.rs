@@ -19,17 +19,21 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
     "job",
     Group::Job,
     &[
-        row("count", -4, count).doc(
-            NOT_IN_REDIS,
-            "O(Q B log J) for Q queues with J jobs and B buckets that have jobs. Queues and buckets are at most 100000 together.",
-            "Returns the number of delayed jobs that become due in a time range, or in each of its equal parts.",
-        )
+        row("count", -4, count)
+            .since(NOT_IN_REDIS)
+            .complexity(
+                "O(Q B log J) for Q queues with J jobs and B buckets that have jobs. Queues and buckets are at most 100000 together.",
+            )
+            .summary(
+                "Returns the number of delayed jobs that become due in a time range, or in each of its equal parts.",
+            )
             .syntax("from to [BUCKETS count]"),
-        row("queues", -2, queues).doc(
-            NOT_IN_REDIS,
-            "O(Q log Q + N log J) for Q queues, at most 10000, of which N with J jobs are returned.",
-            "Returns information about the queues of a database.",
-        )
+        row("queues", -2, queues)
+            .since(NOT_IN_REDIS)
+            .complexity(
+                "O(Q log Q + N log J) for Q queues, at most 10000, of which N with J jobs are returned.",
+            )
+            .summary("Returns information about the queues of a database.")
             .syntax("[MATCH pattern] [COUNT count]"),
     ],
 )];

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
+use punctual_store::command::help;
 use punctual_store::spec::{Flags, Group};
 
 use crate::node::Shared;
@@ -29,49 +30,40 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
     "latency",
     Group::Server,
     &[
-        row("doctor", 2, doctor).doc(
-            "2.8.13",
-            "O(1)",
-            "Returns a human-readable latency analysis report.",
-        ),
+        row("doctor", 2, doctor)
+            .since("2.8.13")
+            .summary("Returns a human-readable latency analysis report."),
         row("graph", 3, graph)
             .doc("2.8.13", "O(1)", "Returns a latency graph for an event.")
             .syntax("event"),
-        ServerCommand::help(Group::Server, "2.8.13", help),
+        ServerCommand::help(Group::Server, "2.8.13", |_, _, reply| {
+            help(reply, "LATENCY", HELP)
+        }),
         row("histogram", -2, histogram)
-            .doc(
-                "7.0.0",
+            .since("7.0.0")
+            .complexity(
                 "O(N) where N is the number of commands with latency information being retrieved.",
+            )
+            .summary(
                 "Returns the cumulative distribution of latencies of one, several or all commands.",
             )
             .syntax("[command ...]"),
         row("history", 3, history)
-            .doc(
-                "2.8.13",
-                "O(1)",
-                "Returns timestamp-latency samples for an event.",
-            )
+            .since("2.8.13")
+            .summary("Returns timestamp-latency samples for an event.")
             .syntax("event"),
-        row("latest", 2, latest).doc(
-            "2.8.13",
-            "O(1)",
-            "Returns the latest latency samples for all events.",
-        ),
+        row("latest", 2, latest)
+            .since("2.8.13")
+            .summary("Returns the latest latency samples for all events."),
         row("reset", -2, reset)
             .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
-            .doc(
-                "2.8.13",
-                "O(1)",
-                "Resets the latency data for one or more events.",
-            )
+            .since("2.8.13")
+            .summary("Resets the latency data for one or more events.")
             .syntax("[event ...]"),
     ],
 )
-.doc(
-    "2.8.13",
-    "Depends on subcommand.",
-    "A container for latency diagnostics commands.",
-)];
+.since("2.8.13")
+.summary("A container for latency diagnostics commands.")];
 
 fn latest(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     let all = call.shared.observed.latency.all();
@@ -235,29 +227,22 @@ pub(crate) fn durations(shared: &Shared, entry: &Entry) -> Distribution {
     )
 }
 
-fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    punctual_store::command::help(
-        reply,
-        "LATENCY",
-        &[
-            "DOCTOR",
-            "    Return a human readable latency analysis report.",
-            "GRAPH <event>",
-            "    Return an ASCII latency graph for the <event> class.",
-            "HISTORY <event>",
-            "    Return time-latency samples for the <event> class.",
-            "LATEST",
-            "    Return the latest latency samples for all events.",
-            "RESET [<event> ...]",
-            "    Reset latency data of one or more <event> classes.",
-            "    (default: reset all data for all event classes)",
-            "HISTOGRAM [COMMAND ...]",
-            "    Return a cumulative distribution of latencies in the format of a histogram for the specified command names.",
-            "    If no commands are specified then all histograms are replied.",
-        ],
-    );
-    Ok(())
-}
+const HELP: &[&str] = &[
+    "DOCTOR",
+    "    Return a human readable latency analysis report.",
+    "GRAPH <event>",
+    "    Return an ASCII latency graph for the <event> class.",
+    "HISTORY <event>",
+    "    Return time-latency samples for the <event> class.",
+    "LATEST",
+    "    Return the latest latency samples for all events.",
+    "RESET [<event> ...]",
+    "    Reset latency data of one or more <event> classes.",
+    "    (default: reset all data for all event classes)",
+    "HISTOGRAM [COMMAND ...]",
+    "    Return a cumulative distribution of latencies in the format of a histogram for the specified command names.",
+    "    If no commands are specified then all histograms are replied.",
+];
 
 #[cfg(test)]
 mod tests {

@@ -15,11 +15,8 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
     Group::Server,
     lolwut,
 )
-.doc(
-    "5.0.0",
-    "O(1)",
-    "Displays the server's clock as a drawing and the server's version.",
-)
+.since("5.0.0")
+.summary("Displays the server's clock as a drawing and the server's version.")
 .syntax("[VERSION version:integer]")];
 
 fn lolwut(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {

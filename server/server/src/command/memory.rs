@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 
 use punctual_resp::{Args, Reply};
+use punctual_store::command::help;
 use punctual_store::keyspace::db::DbMemory;
 use punctual_store::keyspace::records::RECORD_BYTES;
 use punctual_store::spec::{Flags, Group};
@@ -38,27 +39,23 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
     Group::Server,
     &[
         row("doctor", doctor).doc("4.0.0", "O(1)", "Outputs a memory problems report."),
-        ServerCommand::help(Group::Server, "4.0.0", help),
-        row("malloc-stats", malloc_stats).doc(
-            "4.0.0",
-            ALLOCATOR_COST,
-            "Returns the allocator statistics.",
-        ),
+        ServerCommand::help(Group::Server, "4.0.0", |_, _, reply| {
+            help(reply, "MEMORY", HELP)
+        }),
+        row("malloc-stats", malloc_stats)
+            .since("4.0.0")
+            .complexity(ALLOCATOR_COST)
+            .summary("Returns the allocator statistics."),
         row("purge", purge)
             .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
-            .doc(
-                "4.0.0",
-                ALLOCATOR_COST,
-                "Asks the allocator to release memory.",
-            ),
+            .since("4.0.0")
+            .complexity(ALLOCATOR_COST)
+            .summary("Asks the allocator to release memory."),
         row("stats", stats).doc("4.0.0", "O(1)", "Returns details about memory usage."),
     ],
 )
-.doc(
-    "4.0.0",
-    "Depends on subcommand.",
-    "A container for memory diagnostics commands.",
-)];
+.since("4.0.0")
+.summary("A container for memory diagnostics commands.")];
 
 /// Memory usage by part, in bytes.
 #[derive(Default)]
@@ -365,26 +362,19 @@ fn purge(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     Ok(())
 }
 
-fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    punctual_store::command::help(
-        reply,
-        "MEMORY",
-        &[
-            "DOCTOR",
-            "    Return memory problems reports.",
-            "MALLOC-STATS",
-            "    Return internal statistics report from the memory allocator.",
-            "PURGE",
-            "    Attempt to purge dirty pages for reclamation by the allocator.",
-            "STATS",
-            "    Return information about the memory usage of the server.",
-            "USAGE <key> [SAMPLES <count>]",
-            "    Return memory in bytes used by <key> and its value. Nested values are",
-            "    sampled up to <count> times (default: 5, 0 means sample all).",
-        ],
-    );
-    Ok(())
-}
+const HELP: &[&str] = &[
+    "DOCTOR",
+    "    Return memory problems reports.",
+    "MALLOC-STATS",
+    "    Return internal statistics report from the memory allocator.",
+    "PURGE",
+    "    Attempt to purge dirty pages for reclamation by the allocator.",
+    "STATS",
+    "    Return information about the memory usage of the server.",
+    "USAGE <key> [SAMPLES <count>]",
+    "    Return memory in bytes used by <key> and its value. Nested values are",
+    "    sampled up to <count> times (default: 5, 0 means sample all).",
+];
 
 #[cfg(test)]
 mod tests {

@@ -37,11 +37,9 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
 .categories(&["dangerous"])
 .tips(&["nondeterministic_output"])
 .secrets(secrets)
-.doc(
-    "2.6.0",
-    "O(N) for the N bytes of the keys, here and at the target; see DUMP, DEL and RESTORE.",
-    "Atomically transfers keys from one instance to another.",
-)
+.since("2.6.0")
+.complexity("O(N) for the N bytes of the keys, here and at the target; see DUMP, DEL and RESTORE.")
+.summary("Atomically transfers keys from one instance to another.")
 .history(&[
     ("3.0.0", "Added the `COPY` and `REPLACE` options."),
     ("3.0.6", "Added the `KEYS` option."),

@@ -2,6 +2,7 @@
 
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
+use punctual_store::command::help;
 use punctual_store::spec::{Flags, Group};
 
 use crate::log;
@@ -17,14 +18,14 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
     "module",
     Group::Server,
     &[
-        ServerCommand::help(Group::Server, "5.0.0", help),
+        ServerCommand::help(Group::Server, "5.0.0", |_, _, reply| {
+            help(reply, "MODULE", HELP)
+        }),
         row("list", 2, ADMIN, list)
             .tips(&["nondeterministic_output_order"])
-            .doc(
-                "4.0.0",
-                "O(N) where N is the number of loaded modules.",
-                "Returns all loaded modules.",
-            ),
+            .since("4.0.0")
+            .complexity("O(N) where N is the number of loaded modules.")
+            .summary("Returns all loaded modules."),
         row("load", -3, LOADS, load)
             .doc("4.0.0", "O(1)", "Loads a module.")
             .syntax("path [arg ...]"),
@@ -36,11 +37,8 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
             .syntax("name"),
     ],
 )
-.doc(
-    "4.0.0",
-    "Depends on subcommand.",
-    "A container for module commands.",
-)];
+.since("4.0.0")
+.summary("A container for module commands.")];
 
 fn list(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     reply.array(0);
@@ -79,20 +77,13 @@ fn unload(call: &mut Call, _: Args, _: &mut Reply) -> Result<(), Error> {
     ))
 }
 
-fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    punctual_store::command::help(
-        reply,
-        "MODULE",
-        &[
-            "LIST",
-            "    Return a list of loaded modules.",
-            "LOAD <path> [<arg> ...]",
-            "    Load a module library from <path>, passing to it any optional arguments.",
-            "LOADEX <path> [[CONFIG NAME VALUE] [CONFIG NAME VALUE]] [ARGS ...]",
-            "    Load a module library from <path>, while passing it module configurations and optional arguments.",
-            "UNLOAD <name>",
-            "    Unload a module.",
-        ],
-    );
-    Ok(())
-}
+const HELP: &[&str] = &[
+    "LIST",
+    "    Return a list of loaded modules.",
+    "LOAD <path> [<arg> ...]",
+    "    Load a module library from <path>, passing to it any optional arguments.",
+    "LOADEX <path> [[CONFIG NAME VALUE] [CONFIG NAME VALUE]] [ARGS ...]",
+    "    Load a module library from <path>, while passing it module configurations and optional arguments.",
+    "UNLOAD <name>",
+    "    Unload a module.",
+];

@@ -18,11 +18,8 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
     Group::Server,
     monitor,
 )
-.doc(
-    "1.0.0",
-    "O(1)",
-    "Listens for all requests received by the server in real time.",
-)];
+.since("1.0.0")
+.summary("Listens for all requests received by the server in real time.")];
 
 fn monitor(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     if call.turn.source().is_nested() {

@@ -12,17 +12,18 @@ use crate::persist::save::{self, SaveError};
 
 /// Rows of the commands in this file.
 pub(crate) static COMMANDS: &[ServerCommand] = &[
-    row("bgrewriteaof", 1, ADMIN, bgrewriteaof).doc(
-        "1.0.0",
-        "O(1) for the caller; the rewrite is O(N) on a separate thread, where N is the number of keys.",
-        "Asynchronously rewrites the append-only file to disk.",
-    ),
-    row("bgsave", -1, ADMIN, bgsave)
-        .doc(
-            "1.0.0",
-            "O(1) for the caller; the save is O(N) on a separate thread, where N is the number of keys.",
-            "Asynchronously saves the databases to disk.",
+    row("bgrewriteaof", 1, ADMIN, bgrewriteaof)
+        .since("1.0.0")
+        .complexity(
+            "O(1) for the caller; the rewrite is O(N) on a separate thread, where N is the number of keys.",
         )
+        .summary("Asynchronously rewrites the append-only file to disk."),
+    row("bgsave", -1, ADMIN, bgsave)
+        .since("1.0.0")
+        .complexity(
+            "O(1) for the caller; the save is O(N) on a separate thread, where N is the number of keys.",
+        )
+        .summary("Asynchronously saves the databases to disk.")
         .history(&[("3.2.2", "Added the `SCHEDULE` option.")])
         .syntax("[SCHEDULE@3.2.2]"),
     row(
@@ -33,16 +34,12 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
     )
     .tips(&["nondeterministic_output"])
     .categories(&["admin", "dangerous"])
-    .doc(
-        "1.0.0",
-        "O(1)",
-        "Returns the Unix timestamp of the last successful save to disk.",
-    ),
-    row("save", 1, ADMIN.or(Flags::NO_MULTI), save).doc(
-        "1.0.0",
-        "O(N) where N is the number of keys; blocks all other commands.",
-        "Synchronously saves the databases to disk.",
-    ),
+    .since("1.0.0")
+    .summary("Returns the Unix timestamp of the last successful save to disk."),
+    row("save", 1, ADMIN.or(Flags::NO_MULTI), save)
+        .since("1.0.0")
+        .complexity("O(N) where N is the number of keys; blocks all other commands.")
+        .summary("Synchronously saves the databases to disk."),
 ];
 
 const ADMIN: Flags = Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::NO_ASYNC_LOADING);

@@ -5,6 +5,7 @@
 
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
+use punctual_store::command::help;
 use punctual_store::spec::{Flags, Group};
 
 use crate::node::call::{Call, ServerCommand, ServerHandler};
@@ -26,93 +27,93 @@ punctual_store::family!(ServerHandler, Group::Pubsub, Flags::KEYLESS);
 
 /// Rows of the commands in this file.
 pub(crate) static COMMANDS: &[ServerCommand] = &[
-    row("subscribe", -2, LISTEN, |c, a, r| subscribe(Kind::Channel, c, a, r)).doc(
-        "2.0.0",
-        "O(N) where N is the number of channels to subscribe to.",
-        "Listens for messages published to channels.",
-    )
-    .syntax("channel ..."),
-    row("psubscribe", -2, LISTEN, |c, a, r| subscribe(Kind::Pattern, c, a, r)).doc(
-        "2.0.0",
-        "O(N) where N is the number of patterns to subscribe to.",
-        "Listens for messages published to channels that match one or more patterns.",
-    )
-    .syntax("pattern ..."),
+    row("subscribe", -2, LISTEN, |c, a, r| subscribe(Kind::Channel, c, a, r))
+        .since("2.0.0")
+        .complexity("O(N) where N is the number of channels to subscribe to.")
+        .summary("Listens for messages published to channels.")
+        .syntax("channel ..."),
+    row("psubscribe", -2, LISTEN, |c, a, r| subscribe(Kind::Pattern, c, a, r))
+        .since("2.0.0")
+        .complexity("O(N) where N is the number of patterns to subscribe to.")
+        .summary("Listens for messages published to channels that match one or more patterns.")
+        .syntax("pattern ..."),
     row("ssubscribe", -2, LISTEN, |c, a, r| subscribe(Kind::Shard, c, a, r))
         .keys(1, -1, 1)
         .access(&["not_key"])
-        .doc(
-            "7.0.0",
-            "O(N) where N is the number of shard channels to subscribe to.",
-            "Listens for messages published to shard channels.",
-        )
+        .since("7.0.0")
+        .complexity("O(N) where N is the number of shard channels to subscribe to.")
+        .summary("Listens for messages published to shard channels.")
         .syntax("shardchannel ..."),
-    row("unsubscribe", -1, LISTEN, |c, a, r| unsubscribe(Kind::Channel, c, a, r)).doc(
-        "2.0.0",
-        "O(N) where N is the number of channels to unsubscribe.",
-        "Stops listening to messages posted to channels.",
-    )
-    .syntax("[channel ...]"),
-    row("punsubscribe", -1, LISTEN, |c, a, r| unsubscribe(Kind::Pattern, c, a, r)).doc(
-        "2.0.0",
-        "O(N) where N is the number of patterns to unsubscribe.",
-        "Stops listening to messages published to channels that match one or more patterns.",
-    )
-    .syntax("[pattern ...]"),
+    row("unsubscribe", -1, LISTEN, |c, a, r| unsubscribe(Kind::Channel, c, a, r))
+        .since("2.0.0")
+        .complexity("O(N) where N is the number of channels to unsubscribe.")
+        .summary("Stops listening to messages posted to channels.")
+        .syntax("[channel ...]"),
+    row("punsubscribe", -1, LISTEN, |c, a, r| unsubscribe(Kind::Pattern, c, a, r))
+        .since("2.0.0")
+        .complexity("O(N) where N is the number of patterns to unsubscribe.")
+        .summary(
+            "Stops listening to messages published to channels that match one or more patterns.",
+        )
+        .syntax("[pattern ...]"),
     row("sunsubscribe", -1, LISTEN, |c, a, r| unsubscribe(Kind::Shard, c, a, r))
         .keys(1, -1, 1)
         .access(&["not_key"])
-        .doc(
-            "7.0.0",
-            "O(N) where N is the number of shard channels to unsubscribe.",
-            "Stops listening to messages posted to shard channels.",
-        )
+        .since("7.0.0")
+        .complexity("O(N) where N is the number of shard channels to unsubscribe.")
+        .summary("Stops listening to messages posted to shard channels.")
         .syntax("[shardchannel ...]"),
-    row("publish", 3, SEND, publish).doc(
-        "2.0.0",
-        "O(N+M) where N is the number of clients subscribed to the receiving channel and M is the total number of subscribed patterns (by any client).",
-        "Posts a message to a channel.",
-    )
-    .syntax("channel message"),
-    row("spublish", 3, SEND, spublish).keys(1, 1, 1).access(&["not_key"]).doc(
-        "7.0.0",
-        "O(N) where N is the number of clients subscribed to the receiving shard channel.",
-        "Posts a message to a shard channel.",
-    )
-    .syntax("shardchannel message"),
+    row("publish", 3, SEND, publish)
+        .since("2.0.0")
+        .complexity(
+            "O(N+M) where N is the number of clients subscribed to the receiving channel and M is the total number of subscribed patterns (by any client).",
+        )
+        .summary("Posts a message to a channel.")
+        .syntax("channel message"),
+    row("spublish", 3, SEND, spublish)
+        .keys(1, 1, 1)
+        .access(&["not_key"])
+        .since("7.0.0")
+        .complexity(
+            "O(N) where N is the number of clients subscribed to the receiving shard channel.",
+        )
+        .summary("Posts a message to a shard channel.")
+        .syntax("shardchannel message"),
     ServerCommand::container(
         "pubsub",
         Group::Pubsub,
         &[
-            row("channels", -2, LOOK, |c, a, r| channels(Kind::Channel, c, a, r)).doc(
-                "2.8.0",
-                "O(N) where N is the number of active channels, and assuming constant time pattern matching (relatively short channels and patterns)",
-                "Returns the active channels.",
-            )
+            row("channels", -2, LOOK, |c, a, r| channels(Kind::Channel, c, a, r))
+                .since("2.8.0")
+                .complexity(
+                    "O(N) where N is the number of active channels, and assuming constant time pattern matching (relatively short channels and patterns)",
+                )
+                .summary("Returns the active channels.")
                 .syntax("[pattern]"),
-            ServerCommand::help(Group::Pubsub, "6.2.0", help),
-            row("numpat", 2, LOOK, num_pat).doc(
-                "2.8.0",
-                "O(1)",
-                "Returns the number of distinct subscribed patterns.",
-            ),
-            row("numsub", -2, LOOK, |c, a, r| num_sub(Kind::Channel, c, a, r)).doc(
-                "2.8.0",
-                "O(N) for the NUMSUB subcommand, where N is the number of requested channels",
-                "Returns the number of subscribers to channels.",
-            )
+            ServerCommand::help(Group::Pubsub, "6.2.0", |_, _, reply| help(reply, "PUBSUB", HELP)),
+            row("numpat", 2, LOOK, num_pat)
+                .since("2.8.0")
+                .summary("Returns the number of distinct subscribed patterns."),
+            row("numsub", -2, LOOK, |c, a, r| num_sub(Kind::Channel, c, a, r))
+                .since("2.8.0")
+                .complexity(
+                    "O(N) for the NUMSUB subcommand, where N is the number of requested channels",
+                )
+                .summary("Returns the number of subscribers to channels.")
                 .syntax("[channel ...]"),
-            row("shardchannels", -2, LOOK, |c, a, r| channels(Kind::Shard, c, a, r)).doc(
-                "7.0.0",
-                "O(N) where N is the number of active shard channels, and assuming constant time pattern matching (relatively short shard channels).",
-                "Returns the active shard channels.",
-            )
+            row("shardchannels", -2, LOOK, |c, a, r| channels(Kind::Shard, c, a, r))
+                .since("7.0.0")
+                .complexity(
+                    "O(N) where N is the number of active shard channels, and assuming constant time pattern matching (relatively short shard channels).",
+                )
+                .summary("Returns the active shard channels.")
                 .syntax("[pattern]"),
-            row("shardnumsub", -2, LOOK, |c, a, r| num_sub(Kind::Shard, c, a, r)).doc(
-                "7.0.0",
-                "O(N) for the SHARDNUMSUB subcommand, where N is the number of requested shard channels",
-                "Returns the number of subscribers to shard channels.",
-            )
+            row("shardnumsub", -2, LOOK, |c, a, r| num_sub(Kind::Shard, c, a, r))
+                .since("7.0.0")
+                .complexity(
+                    "O(N) for the SHARDNUMSUB subcommand, where N is the number of requested shard channels",
+                )
+                .summary("Returns the number of subscribers to shard channels.")
                 .syntax("[shardchannel ...]"),
         ],
     )
@@ -217,23 +218,16 @@ fn num_pat(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     Ok(())
 }
 
-fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    punctual_store::command::help(
-        reply,
-        "PUBSUB",
-        &[
-            "CHANNELS [<pattern>]",
-            "    Return the currently active channels matching a <pattern> (default: '*').",
-            "NUMPAT",
-            "    Return number of subscriptions to patterns.",
-            "NUMSUB [<channel> ...]",
-            "    Return the number of subscribers for the specified channels, excluding",
-            "    pattern subscriptions(default: no channels).",
-            "SHARDCHANNELS [<pattern>]",
-            "    Return the currently active shard level channels matching a <pattern> (default: '*').",
-            "SHARDNUMSUB [<shardchannel> ...]",
-            "    Return the number of subscribers for the specified shard level channel(s)",
-        ],
-    );
-    Ok(())
-}
+const HELP: &[&str] = &[
+    "CHANNELS [<pattern>]",
+    "    Return the currently active channels matching a <pattern> (default: '*').",
+    "NUMPAT",
+    "    Return number of subscriptions to patterns.",
+    "NUMSUB [<channel> ...]",
+    "    Return the number of subscribers for the specified channels, excluding",
+    "    pattern subscriptions(default: no channels).",
+    "SHARDCHANNELS [<pattern>]",
+    "    Return the currently active shard level channels matching a <pattern> (default: '*').",
+    "SHARDNUMSUB [<shardchannel> ...]",
+    "    Return the number of subscribers for the specified shard level channel(s)",
+];

@@ -29,25 +29,16 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
         Group::Server,
         failover,
     )
-    .doc(
-        "6.2.0",
-        "O(1)",
-        "Starts a coordinated failover from a server to one of its replicas.",
-    )
+    .since("6.2.0")
+    .summary("Starts a coordinated failover from a server to one of its replicas.")
     .syntax("[target: TO (host port [FORCE])] [ABORT] [TIMEOUT milliseconds]"),
     ServerCommand::new("replicaof", 3, FLAGS, Group::Server, replica_of)
-        .doc(
-            "5.0.0",
-            "O(1)",
-            "Configures a server as replica of another, or promotes it to a master.",
-        )
+        .since("5.0.0")
+        .summary("Configures a server as replica of another, or promotes it to a master.")
         .syntax("(args: (host-port: host port) | (no-one: NO ONE))"),
     ServerCommand::new("slaveof", 3, FLAGS, Group::Server, replica_of)
-        .doc(
-            "1.0.0",
-            "O(1)",
-            "Sets a Redis server as a replica of another, or promotes it to being a master.",
-        )
+        .since("1.0.0")
+        .summary("Sets a Redis server as a replica of another, or promotes it to being a master.")
         .deprecated("5.0.0", "`REPLICAOF`")
         .syntax("(args: (host-port: host port) | (no-one: NO ONE))"),
 ];

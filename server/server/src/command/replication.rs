@@ -20,11 +20,9 @@ use crate::shutdown;
 /// Rows of the commands in this file.
 pub(crate) static COMMANDS: &[ServerCommand] = &[
     ServerCommand::new("psync", -3, SYNC, Group::Server, psync)
-        .doc(
-            "2.8.0",
-            "O(1) to continue, O(N) with a snapshot, where N is the number of keys.",
-            "An internal command used in replication.",
-        )
+        .since("2.8.0")
+        .complexity("O(1) to continue, O(N) with a snapshot, where N is the number of keys.")
+        .summary("An internal command used in replication.")
         .syntax("replicationid offset"),
     ServerCommand::new(
         "replconf",
@@ -38,11 +36,8 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
         Group::Server,
         replconf,
     )
-    .doc(
-        "3.0.0",
-        "O(1)",
-        "An internal command for configuring the replication stream.",
-    )
+    .since("3.0.0")
+    .summary("An internal command for configuring the replication stream.")
     .internal(),
     ServerCommand::new(
         "role",
@@ -56,11 +51,10 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
     )
     .categories(&["admin", "dangerous"])
     .doc("2.8.12", "O(1)", "Returns the replication role."),
-    ServerCommand::new("sync", 1, SYNC, Group::Server, sync).doc(
-        "1.0.0",
-        "O(N) where N is the number of keys.",
-        "An internal command used in replication.",
-    ),
+    ServerCommand::new("sync", 1, SYNC, Group::Server, sync)
+        .since("1.0.0")
+        .complexity("O(N) where N is the number of keys.")
+        .summary("An internal command used in replication."),
 ];
 
 const SYNC: Flags = Flags::ADMIN

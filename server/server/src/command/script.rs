@@ -4,6 +4,7 @@ use punctual_lua::ScriptFlags;
 use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
+use punctual_store::command::help;
 use punctual_store::spec::{Flags, Group};
 
 use crate::node::Shared;
@@ -14,47 +15,25 @@ use crate::session::{Executing, Runnable, ScriptRequest};
 
 /// Rows of the commands in this file.
 pub(crate) static COMMANDS: &[ServerCommand] = &[
-    runs(
-        "eval",
-        WRITES,
-        &["RW access update"],
-        eval,
-        "2.6.0",
-        "Executes a server-side Lua script.",
-    )
-    .syntax("script numkeys [key ...] [arg ...]"),
-    runs(
-        "evalsha",
-        WRITES,
-        &["RW access update"],
-        evalsha,
-        "2.6.0",
-        "Executes a server-side Lua script by SHA1 digest.",
-    )
-    .syntax("sha1 numkeys [key ...] [arg ...]"),
-    runs(
-        "eval_ro",
-        READS,
-        &["RO access"],
-        eval_ro,
-        "7.0.0",
-        "Executes a read-only server-side Lua script.",
-    )
-    .syntax("script numkeys [key ...] [arg ...]"),
-    runs(
-        "evalsha_ro",
-        READS,
-        &["RO access"],
-        evalsha_ro,
-        "7.0.0",
-        "Executes a read-only server-side Lua script by SHA1 digest.",
-    )
-    .syntax("sha1 numkeys [key ...] [arg ...]"),
-    ServerCommand::container("script", Group::Scripting, SCRIPTS).doc(
-        "2.6.0",
-        "Depends on subcommand.",
-        "A container for Lua scripts management commands.",
-    ),
+    runs("eval", WRITES, &["RW access update"], eval)
+        .since("2.6.0")
+        .summary("Executes a server-side Lua script.")
+        .syntax("script numkeys [key ...] [arg ...]"),
+    runs("evalsha", WRITES, &["RW access update"], evalsha)
+        .since("2.6.0")
+        .summary("Executes a server-side Lua script by SHA1 digest.")
+        .syntax("sha1 numkeys [key ...] [arg ...]"),
+    runs("eval_ro", READS, &["RO access"], eval_ro)
+        .since("7.0.0")
+        .summary("Executes a read-only server-side Lua script.")
+        .syntax("script numkeys [key ...] [arg ...]"),
+    runs("evalsha_ro", READS, &["RO access"], evalsha_ro)
+        .since("7.0.0")
+        .summary("Executes a read-only server-side Lua script by SHA1 digest.")
+        .syntax("sha1 numkeys [key ...] [arg ...]"),
+    ServerCommand::container("script", Group::Scripting, SCRIPTS)
+        .since("2.6.0")
+        .summary("A container for Lua scripts management commands."),
 ];
 
 pub(super) const RUNS: Flags = Flags::NOSCRIPT
@@ -85,62 +64,50 @@ const fn runs(
     flags: Flags,
     access: &'static [&'static str],
     handler: ServerHandler,
-    since: &'static str,
-    summary: &'static str,
 ) -> ServerCommand {
     row(name, -3, flags, handler)
         .counted_keys(2)
         .access(access)
-        .doc(since, "Depends on the script that is executed.", summary)
+        .complexity("Depends on the script that is executed.")
 }
 
 const SCRIPTS: &[ServerCommand] = &[
     row("debug", 3, Flags::NOSCRIPT, debug)
-        .doc(
-            "3.2.0",
-            "O(1)",
-            "Sets the debug mode of server-side Lua scripts.",
-        )
+        .since("3.2.0")
+        .summary("Sets the debug mode of server-side Lua scripts.")
         .syntax("(mode: YES | SYNC | NO)"),
     row("exists", -3, Flags::NOSCRIPT, exists)
         .tips(&[
             "request_policy:all_shards",
             "response_policy:agg_logical_and",
         ])
-        .doc(
-            "2.6.0",
-            "O(N) with N being the number of scripts asked for.",
-            "Determines whether server-side Lua scripts exist in the script cache.",
-        )
+        .since("2.6.0")
+        .complexity("O(N) with N being the number of scripts asked for.")
+        .summary("Determines whether server-side Lua scripts exist in the script cache.")
         .syntax("sha1 ..."),
     row("flush", -2, Flags::NOSCRIPT, flush)
         .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
-        .doc(
-            "2.6.0",
-            "O(N) with N being the number of scripts in the cache.",
-            "Removes all server-side Lua scripts from the script cache.",
-        )
+        .since("2.6.0")
+        .complexity("O(N) with N being the number of scripts in the cache.")
+        .summary("Removes all server-side Lua scripts from the script cache.")
         .history(&[(
             "6.2.0",
             "Added the `ASYNC` and `SYNC` flushing mode modifiers.",
         )])
         .syntax("[flush-type: ASYNC | SYNC]@6.2.0"),
-    ServerCommand::help(Group::Scripting, "5.0.0", help),
+    ServerCommand::help(Group::Scripting, "5.0.0", |_, _, reply| {
+        help(reply, "SCRIPT", HELP)
+    }),
     row("load", 3, Flags::NOSCRIPT.or(Flags::STALE), load)
         .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
-        .doc(
-            "2.6.0",
-            "O(N) with N being the length in bytes of the script body.",
-            "Loads a server-side Lua script to the script cache.",
-        )
+        .since("2.6.0")
+        .complexity("O(N) with N being the length in bytes of the script body.")
+        .summary("Loads a server-side Lua script to the script cache.")
         .syntax("script"),
     row("kill", 2, Flags::NOSCRIPT.or(Flags::ALLOW_BUSY), kill)
         .tips(ONE_OF_ALL)
-        .doc(
-            "2.6.0",
-            "O(1)",
-            "Terminates a server-side Lua script during execution.",
-        ),
+        .since("2.6.0")
+        .summary("Terminates a server-side Lua script during execution."),
 ];
 
 fn eval(call: &mut Call, args: Args, _: &mut Reply) -> Result<(), Error> {
@@ -269,26 +236,19 @@ fn exists(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     Ok(())
 }
 
-fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    punctual_store::command::help(
-        reply,
-        "SCRIPT",
-        &[
-            "DEBUG (YES|SYNC|NO)",
-            "    Set the debug mode for subsequent scripts executed.",
-            "EXISTS <sha1> [<sha1> ...]",
-            "    Return information about the existence of the scripts in the script cache.",
-            "FLUSH [ASYNC|SYNC]",
-            "    Flush the Lua scripts cache. Very dangerous on replicas.",
-            "    When called without the optional mode argument, the behavior is determined by the",
-            "    lazyfree-lazy-user-flush configuration directive. Valid modes are:",
-            "    * ASYNC: Asynchronously flush the scripts cache.",
-            "    * SYNC: Synchronously flush the scripts cache.",
-            "KILL",
-            "    Kill the currently executing Lua script.",
-            "LOAD <script>",
-            "    Load a script into the scripts cache without executing it.",
-        ],
-    );
-    Ok(())
-}
+const HELP: &[&str] = &[
+    "DEBUG (YES|SYNC|NO)",
+    "    Set the debug mode for subsequent scripts executed.",
+    "EXISTS <sha1> [<sha1> ...]",
+    "    Return information about the existence of the scripts in the script cache.",
+    "FLUSH [ASYNC|SYNC]",
+    "    Flush the Lua scripts cache. Very dangerous on replicas.",
+    "    When called without the optional mode argument, the behavior is determined by the",
+    "    lazyfree-lazy-user-flush configuration directive. Valid modes are:",
+    "    * ASYNC: Asynchronously flush the scripts cache.",
+    "    * SYNC: Synchronously flush the scripts cache.",
+    "KILL",
+    "    Kill the currently executing Lua script.",
+    "LOAD <script>",
+    "    Load a script into the scripts cache without executing it.",
+];

@@ -24,13 +24,13 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::new(
     Group::Server,
     shutdown,
 )
-.doc(
-    "1.0.0",
+.since("1.0.0")
+.complexity(
     "O(N) when saving, where N is the total number of keys in all databases when saving data, otherwise O(1)",
-    "Saves the databases to disk and shuts down the server.",
 )
+.summary("Saves the databases to disk and shuts down the server.")
 .history(&[("7.0.0", "Added the `NOW`, `FORCE` and `ABORT` modifiers.")])
-    .syntax("[save-selector: NOSAVE | SAVE] [NOW@7.0.0] [FORCE@7.0.0] [ABORT@7.0.0]")];
+.syntax("[save-selector: NOSAVE | SAVE] [NOW@7.0.0] [FORCE@7.0.0] [ABORT@7.0.0]")];
 
 fn shutdown(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let (mut options, mut abort) = (ShutdownOptions::default(), false);

@@ -3,6 +3,7 @@
 use punctual_resp::decimal::parse_i64;
 use punctual_resp::{Args, Reply};
 use punctual_store::Error;
+use punctual_store::command::help;
 use punctual_store::spec::{Flags, Group};
 
 use crate::node::call::{Call, ServerCommand, ServerHandler};
@@ -10,13 +11,8 @@ use crate::node::call::{Call, ServerCommand, ServerHandler};
 const ANY_TIME: Flags = Flags::LOADING.or(Flags::STALE);
 
 const fn row(name: &'static str, arity: i32, handler: ServerHandler) -> ServerCommand {
-    ServerCommand::new(
-        name,
-        arity,
-        Flags::ADMIN.or(ANY_TIME),
-        Group::Server,
-        handler,
-    )
+    let flags = Flags::ADMIN.or(ANY_TIME);
+    ServerCommand::new(name, arity, flags, Group::Server, handler)
 }
 
 /// Rows of the commands in this file.
@@ -26,42 +22,34 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
     &[
         row("get", -2, get)
             .tips(&["request_policy:all_nodes", "nondeterministic_output"])
-            .doc(
-                "2.2.12",
-                "O(N) where N is the number of entries returned",
-                "Returns the slow log's latest entries.",
-            )
+            .since("2.2.12")
+            .complexity("O(N) where N is the number of entries returned")
+            .summary("Returns the slow log's latest entries.")
             .history(&[(
                 "4.0.0",
                 "Added client IP address, port and name to the reply.",
             )])
             .syntax("[count]"),
-        ServerCommand::help(Group::Server, "6.2.0", help),
+        ServerCommand::help(Group::Server, "6.2.0", |_, _, reply| {
+            help(reply, "SLOWLOG", HELP)
+        }),
         row("len", 2, len)
             .tips(&[
                 "request_policy:all_nodes",
                 "response_policy:agg_sum",
                 "nondeterministic_output",
             ])
-            .doc(
-                "2.2.12",
-                "O(1)",
-                "Returns the number of entries in the slow log.",
-            ),
+            .since("2.2.12")
+            .summary("Returns the number of entries in the slow log."),
         row("reset", 2, reset)
             .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
-            .doc(
-                "2.2.12",
-                "O(N) where N is the number of entries in the slowlog",
-                "Clears all entries from the slow log.",
-            ),
+            .since("2.2.12")
+            .complexity("O(N) where N is the number of entries in the slowlog")
+            .summary("Clears all entries from the slow log."),
     ],
 )
-.doc(
-    "2.2.12",
-    "Depends on subcommand.",
-    "A container for slow log commands.",
-)];
+.since("2.2.12")
+.summary("A container for slow log commands.")];
 
 /// Default number of entries that GET returns.
 const COUNT: usize = 10;
@@ -108,21 +96,14 @@ fn reset(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     Ok(())
 }
 
-fn help(_: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    punctual_store::command::help(
-        reply,
-        "SLOWLOG",
-        &[
-            "GET [<count>]",
-            "    Return top <count> entries from the slowlog (default: 10, -1 mean all).",
-            "    Entries are made of:",
-            "    id, timestamp, time in microseconds, arguments array, client IP and port,",
-            "    client name",
-            "LEN",
-            "    Return the length of the slowlog.",
-            "RESET",
-            "    Reset the slowlog.",
-        ],
-    );
-    Ok(())
-}
+const HELP: &[&str] = &[
+    "GET [<count>]",
+    "    Return top <count> entries from the slowlog (default: 10, -1 mean all).",
+    "    Entries are made of:",
+    "    id, timestamp, time in microseconds, arguments array, client IP and port,",
+    "    client name",
+    "LEN",
+    "    Return the length of the slowlog.",
+    "RESET",
+    "    Reset the slowlog.",
+];

@@ -17,15 +17,10 @@ const fn row(
     flags: Flags,
     handler: ServerHandler,
 ) -> ServerCommand {
-    ServerCommand::new(
-        name,
-        arity,
-        flags.or(Flags::WRITE).or(Flags::NOT_IN_TIMER),
-        Group::Timer,
-        handler,
-    )
-    .keys(2, 2, 1)
-    .access(&["RW update"])
+    let flags = flags.or(Flags::WRITE).or(Flags::NOT_IN_TIMER);
+    ServerCommand::new(name, arity, flags, Group::Timer, handler)
+        .keys(2, 2, 1)
+        .access(&["RW update"])
 }
 
 /// Rows of these subcommands. The command table adds the subcommands of the keyspace.
@@ -34,19 +29,17 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[ServerCommand::container(
     Group::Timer,
     &[
         row("run", 3, Flags::NOSCRIPT, run)
-            .doc(
-                NOT_IN_REDIS,
-                "Depends on the command.",
-                "Runs the command of a timer immediately.",
-            )
+            .since(NOT_IN_REDIS)
+            .complexity("Depends on the command.")
+            .summary("Runs the command of a timer immediately.")
             .syntax("key"),
         row("set", -6, Flags::DENYOOM, set)
-            .doc(
-                NOT_IN_REDIS,
+            .since(NOT_IN_REDIS)
+            .complexity(
                 "O(N+log(T)) for N bytes of the command and T timers. For a cron expression also \
                  O(D) where D is the number of days to the next instant.",
-                "Sets a timer, which runs a command once or repeatedly.",
             )
+            .summary("Sets a timer, which runs a command once or repeatedly.")
             .syntax(
                 "key (schedule: AT unix-time-milliseconds | IN milliseconds | (every: EVERY \
                  milliseconds [offset: OFFSET milliseconds]) | (cron: CRON expression [TZ zone])) [start: \

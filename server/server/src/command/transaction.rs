@@ -16,11 +16,10 @@ punctual_store::family!(ServerHandler, Group::Transactions, Flags::KEYLESS);
 
 /// Rows of the commands in this file.
 pub(crate) static COMMANDS: &[ServerCommand] = &[
-    row("discard", 1, QUICK.or(Flags::UNQUEUED), discard).doc(
-        "2.0.0",
-        "O(N), when N is the number of queued commands",
-        "Discards a transaction.",
-    ),
+    row("discard", 1, QUICK.or(Flags::UNQUEUED), discard)
+        .since("2.0.0")
+        .complexity("O(N), when N is the number of queued commands")
+        .summary("Discards a transaction."),
     row(
         "exec",
         1,
@@ -30,11 +29,9 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
             .or(Flags::EXECUTES),
         exec,
     )
-    .doc(
-        "1.2.0",
-        "Depends on commands in the transaction",
-        "Executes all commands in a transaction.",
-    ),
+    .since("1.2.0")
+    .complexity("Depends on commands in the transaction")
+    .summary("Executes all commands in a transaction."),
     row("multi", 1, QUICK.or(Flags::UNQUEUED), multi).doc("1.2.0", "O(1)", "Starts a transaction."),
     row("unwatch", 1, QUICK, unwatch).doc("2.2.0", "O(1)", "Removes all watches on keys."),
     row(
@@ -45,11 +42,9 @@ pub(crate) static COMMANDS: &[ServerCommand] = &[
     )
     .keys(1, -1, 1)
     .access(&["RO"])
-    .doc(
-        "2.2.0",
-        "O(1) for every key.",
-        "Monitors changes to keys to determine the execution of a transaction.",
-    )
+    .since("2.2.0")
+    .complexity("O(1) for every key.")
+    .summary("Monitors changes to keys to determine the execution of a transaction.")
     .syntax("key ..."),
 ];
 

@@ -18,19 +18,13 @@ use crate::session::Executing;
 pub(crate) static COMMANDS: &[ServerCommand] = &[
     ServerCommand::new("wait", 3, Flags::BLOCKING, Group::Connection, wait)
         .tips(&["request_policy:all_shards", "response_policy:agg_min"])
-        .doc(
-            "3.0.0",
-            "O(1)",
-            "Blocks until a number of replicas have acknowledged the connection's writes.",
-        )
+        .since("3.0.0")
+        .summary("Blocks until a number of replicas have acknowledged the connection's writes.")
         .syntax("numreplicas:integer timeout:integer"),
     ServerCommand::new("waitaof", 4, Flags::BLOCKING, Group::Connection, wait_aof)
         .tips(&["request_policy:all_shards", "response_policy:agg_min"])
-        .doc(
-            "7.2.0",
-            "O(1)",
-            "Blocks until the connection's writes are in a number of append-only files.",
-        )
+        .since("7.2.0")
+        .summary("Blocks until the connection's writes are in a number of append-only files.")
         .syntax("numlocal:integer numreplicas:integer timeout:integer"),
 ];
 

@@ -3,7 +3,7 @@
 use punctual_cluster::nodes::Address;
 
 use crate::config::Settings;
-use crate::config::settings::Values;
+use crate::config::settings::{Values, settings};
 
 /// Form of the host in MOVED and ASK (`cluster-preferred-endpoint-type`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,83 +56,60 @@ impl Shown {
     }
 }
 
-/// Directives `cluster-*`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ClusterSettings {
+settings! {
+    /// Directives `cluster-*`.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct ClusterSettings;
+
+    pub(super) fn from_values(values: &Values) {
+        let text = |name| String::from_utf8_lossy(values.text(name)).into_owned();
+    }
+
     /// `cluster-enabled`.
-    pub enabled: bool,
+    enabled: bool = values.yes("cluster-enabled");
     /// `cluster-config-file`, in `dir`.
-    pub file: String,
+    file: String = text("cluster-config-file");
     /// `cluster-port`; 0 stands for the port for clients + 10000.
-    pub port: u16,
+    port: u16 = values.number("cluster-port");
     /// `cluster-node-timeout`.
-    pub node_timeout_ms: u64,
+    node_timeout_ms: u64 = values.number("cluster-node-timeout");
     /// `cluster-replica-validity-factor`.
-    pub validity_factor: u64,
+    validity_factor: u64 = values.number("cluster-replica-validity-factor");
     /// `cluster-replica-no-failover`.
-    pub no_failover: bool,
+    no_failover: bool = values.yes("cluster-replica-no-failover");
     /// `cluster-require-full-coverage`.
-    pub require_full_coverage: bool,
+    require_full_coverage: bool = values.yes("cluster-require-full-coverage");
     /// `cluster-allow-reads-when-down`.
-    pub reads_when_down: bool,
+    reads_when_down: bool = values.yes("cluster-allow-reads-when-down");
     /// `cluster-allow-pubsubshard-when-down`.
-    pub channels_when_down: bool,
+    channels_when_down: bool = values.yes("cluster-allow-pubsubshard-when-down");
     /// `cluster-allow-replica-migration`.
-    pub allow_replica_migration: bool,
+    allow_replica_migration: bool = values.yes("cluster-allow-replica-migration");
     /// `cluster-migration-barrier`.
-    pub migration_barrier: usize,
+    migration_barrier: usize = values.number("cluster-migration-barrier");
     /// `cluster-announce-ip`; empty without one.
-    pub announce_ip: String,
+    announce_ip: String = text("cluster-announce-ip");
     /// `cluster-announce-hostname`; empty without one.
-    pub announce_hostname: String,
+    announce_hostname: String = text("cluster-announce-hostname");
     /// `cluster-announce-human-nodename`; empty without one.
-    pub announce_name: String,
+    announce_name: String = text("cluster-announce-human-nodename");
     /// `cluster-announce-port`; 0 without one.
-    pub announce_port: u16,
+    announce_port: u16 = values.number("cluster-announce-port");
     /// `cluster-announce-tls-port`; 0 without one.
-    pub announce_tls_port: u16,
+    announce_tls_port: u16 = values.number("cluster-announce-tls-port");
     /// `cluster-announce-bus-port`; 0 without one.
-    pub announce_bus_port: u16,
+    announce_bus_port: u16 = values.number("cluster-announce-bus-port");
     /// `cluster-bus-port-protected-mode`: without TLS the bus accepts connections from this machine
     /// only.
-    pub protected_bus: bool,
+    protected_bus: bool = values.yes("cluster-bus-port-protected-mode");
     /// `cluster-slot-stats-enabled`.
-    pub slot_stats: bool,
+    slot_stats: bool = values.yes("cluster-slot-stats-enabled");
     /// `cluster-link-sendbuf-limit` in bytes; 0 without one.
-    pub link_buffer_max: u64,
+    link_buffer_max: u64 = values.bytes("cluster-link-sendbuf-limit");
     /// `cluster-preferred-endpoint-type`.
-    pub endpoint: Endpoint,
-}
-
-impl ClusterSettings {
-    pub(super) fn from_values(values: &Values) -> Self {
-        let text = |name| String::from_utf8_lossy(values.text(name)).into_owned();
-        Self {
-            enabled: values.yes("cluster-enabled"),
-            file: text("cluster-config-file"),
-            port: values.number("cluster-port"),
-            node_timeout_ms: values.number("cluster-node-timeout"),
-            validity_factor: values.number("cluster-replica-validity-factor"),
-            no_failover: values.yes("cluster-replica-no-failover"),
-            require_full_coverage: values.yes("cluster-require-full-coverage"),
-            reads_when_down: values.yes("cluster-allow-reads-when-down"),
-            channels_when_down: values.yes("cluster-allow-pubsubshard-when-down"),
-            allow_replica_migration: values.yes("cluster-allow-replica-migration"),
-            migration_barrier: values.number("cluster-migration-barrier"),
-            announce_ip: text("cluster-announce-ip"),
-            announce_hostname: text("cluster-announce-hostname"),
-            announce_name: text("cluster-announce-human-nodename"),
-            announce_port: values.number("cluster-announce-port"),
-            announce_tls_port: values.number("cluster-announce-tls-port"),
-            announce_bus_port: values.number("cluster-announce-bus-port"),
-            protected_bus: values.yes("cluster-bus-port-protected-mode"),
-            slot_stats: values.yes("cluster-slot-stats-enabled"),
-            link_buffer_max: values.bytes("cluster-link-sendbuf-limit"),
-            endpoint: match values.word("cluster-preferred-endpoint-type") {
-                "hostname" => Endpoint::Hostname,
-                "unknown-endpoint" => Endpoint::Unknown,
-                _ => Endpoint::Ip,
-            },
-        }
-    }
+    endpoint: Endpoint = match values.word("cluster-preferred-endpoint-type") {
+        "hostname" => Endpoint::Hostname,
+        "unknown-endpoint" => Endpoint::Unknown,
+        _ => Endpoint::Ip,
+    };
 }

@@ -18,17 +18,10 @@ const MB: u64 = 1 << 20;
 
 const LEVELS: &[&str] = &["debug", "verbose", "notice", "warning"];
 const PROTECTED_ACTION: &[&str] = &["no", "yes", "local"];
+#[rustfmt::skip]
 const EVICTION: &[&str] = &[
-    "volatile-lru",
-    "volatile-lfu",
-    "volatile-lrm",
-    "volatile-random",
-    "volatile-ttl",
-    "allkeys-lru",
-    "allkeys-lfu",
-    "allkeys-lrm",
-    "allkeys-random",
-    "noeviction",
+    "volatile-lru", "volatile-lfu", "volatile-lrm", "volatile-random", "volatile-ttl",
+    "allkeys-lru", "allkeys-lfu", "allkeys-lrm", "allkeys-random", "noeviction",
 ];
 const SYSLOG: &[&str] = &[
     "user", "local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7",

@@ -410,28 +410,10 @@ fn rewrite_replaces_the_file_in_one_step() {
 }
 
 /// Values that some directives accept and others refuse.
+#[rustfmt::skip]
 const VALUES: [&str; 21] = [
-    "",
-    "0",
-    "1",
-    "-1",
-    "7",
-    "42",
-    "100",
-    "501",
-    "9999999999",
-    "01",
-    "1kb",
-    "3GB",
-    "5%",
-    "101%",
-    "yes",
-    "NO",
-    "local",
-    "x",
-    "1 2",
-    "verbose",
-    "default",
+    "", "0", "1", "-1", "7", "42", "100", "501", "9999999999", "01", "1kb", "3GB", "5%", "101%",
+    "yes", "NO", "local", "x", "1 2", "verbose", "default",
 ];
 
 proptest! {

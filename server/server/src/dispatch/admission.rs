@@ -203,7 +203,8 @@ impl Dispatcher<'_, '_> {
         }
         if Slot.is_for(source)
             && let Some(cluster) = &self.shared.cluster
-            && let Some(error) = self.misplaced(source, cluster, session, entry, args)
+            && !self.has_stable_slot(source, cluster, entry, args)
+            && let Some(error) = self.misplaced(cluster, session, entry, args)
         {
             return Err(Refusal::new(Slot, error));
         }

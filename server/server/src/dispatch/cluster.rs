@@ -133,14 +133,12 @@ impl Dispatcher<'_, '_> {
         args: Args,
         out: &mut Vec<u8>,
     ) -> Flow {
-        let checked = Checked::new(session, entry, args);
-        let slot = Slots::of(self.turn, checked).first;
-        let executes = checked.transaction.is_some();
+        let executes = session.executed_by(entry).is_some();
         let is_queued = session.multi.is_some() && !executes;
         let (began, start) = (self.command_start, self.output_len(out));
         let flow = self.run_entry(session, entry, args, out);
-        // Each command that runs or is queued moves `command_start`.
-        if let Some(slot) = slot
+        // Each command that runs or is queued moves `command_start`. Its admission noted the slot.
+        if let Some(slot) = self.slot
             && self.command_start != began
         {
             let multi = if executes { MULTI_BYTES } else { 0 };
@@ -156,34 +154,43 @@ impl Dispatcher<'_, '_> {
         flow
     }
 
-    /// Returns the error for a client's command that does not run at this node.
+    /// Returns whether a command has one key whose slot this node serves without further checks.
     #[inline]
-    pub(super) fn misplaced(
+    pub(super) fn has_stable_slot(
         &mut self,
         source: Source,
+        cluster: &Cluster,
+        entry: &Entry,
+        args: Args,
+    ) -> bool {
+        if entry.slot_key == 0 {
+            return false;
+        }
+        let Some(key) = args.get(entry.slot_key) else {
+            return false;
+        };
+        // A client's arguments stay where they are until the end of the pipeline.
+        let slot = match source {
+            Source::Client => self.turn.slot_of_next(key),
+            _ => self.turn.slot_of(key),
+        };
+        self.slot = Some(slot);
+        cluster.stable.contains(slot)
+    }
+
+    /// Returns the error for a command of a client or a timer that does not run at this node.
+    #[inline(never)]
+    pub(super) fn misplaced(
+        &mut self,
         cluster: &Cluster,
         session: &Session,
         entry: &Entry,
         args: Args,
     ) -> Option<Error> {
-        if entry.slot_key > 0
-            && let Some(key) = args.get(entry.slot_key)
-        {
-            // A client's arguments stay where they are until the end of the pipeline.
-            let slot = match source {
-                Source::Client => self.turn.slot_of_next(key),
-                _ => self.turn.slot_of(key),
-            };
-            self.slot = Some(slot);
-            if cluster.stable.contains(slot) {
-                return None;
-            }
-        }
-        self.misplaced_slowly(cluster, session, Checked::new(session, entry, args))
+        self.misplaced_command(cluster, session, Checked::new(session, entry, args))
     }
 
-    #[inline(never)]
-    fn misplaced_slowly(
+    fn misplaced_command(
         &mut self,
         cluster: &Cluster,
         session: &Session,
@@ -232,7 +239,7 @@ impl Dispatcher<'_, '_> {
         if cluster.stable.contains(slot) {
             return None;
         }
-        self.misplaced_slowly(cluster, session, Checked::new(session, entry, args))
+        self.misplaced_command(cluster, session, Checked::new(session, entry, args))
     }
 
     /// Returns the error for a transaction whose slot has left since EXEC was admitted. All of its
@@ -254,7 +261,7 @@ impl Dispatcher<'_, '_> {
             args,
             transaction: Some(transaction),
         };
-        self.misplaced_slowly(cluster, session, checked)
+        self.misplaced_command(cluster, session, checked)
     }
 
     #[cold]

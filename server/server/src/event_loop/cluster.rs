@@ -10,6 +10,7 @@ use punctual_cluster::state::{LinkId, Output};
 use punctual_resp::Reply;
 
 use crate::client::pause::Purpose;
+use crate::cluster::Task;
 use crate::config::Shown;
 use crate::event_loop::EventLoop;
 use crate::event_loop::dials::Peer;
@@ -94,17 +95,28 @@ impl EventLoop {
         let Some(cluster) = &shared.cluster else {
             return;
         };
-        for order in cluster.take_orders() {
+        for task in cluster.take_tasks() {
+            let order = match task {
+                Task::Order(order) => order,
+                Task::Reply(reply) => {
+                    reply();
+                    continue;
+                }
+            };
             match order {
                 Output::Connect { link, host, port } => self.connect_bus(link, &host, port),
                 Output::Send { link, bytes } => self.send_on_bus(link, &bytes),
                 Output::Close(link) => self.close_bus(link),
                 Output::Follow(primary) => self.follow_node(primary, true),
-                Output::Promoted => self.in_turn(|this, turn| {
-                    if this.shared.replication.is_replica() {
-                        this.shared.promote(turn);
-                    }
-                }),
+                Output::Promoted => {
+                    self.in_turn(|this, turn| {
+                        if this.shared.replication.is_replica() {
+                            this.shared.promote(turn);
+                        }
+                    });
+                    // The routes have waited for this.
+                    shared.in_cluster(cluster, |machine, _| machine.show());
+                }
                 Output::Lost(slots) => self.delete_slots(&slots),
                 Output::Pause(until_ms) => {
                     let now = shared.clock.now();
@@ -135,10 +147,12 @@ impl EventLoop {
                 Output::View | Output::Save { .. } => {}
             }
         }
-        // The primary may have another address now.
         let (primary, deadline) =
             cluster.read(|machine| (machine.nodes().own().primary, machine.deadline()));
-        if let Some(primary) = primary {
+        // The primary may have another address now.
+        if let Some(primary) = primary
+            && cluster.is_saved()
+        {
             self.follow_node(primary, false);
         }
         self.dials.arm_cluster(cluster.stopwatch_ms(deadline));

@@ -3,6 +3,9 @@
 use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 
+use punctual_store::keyspace::waiters::Waiter;
+use punctual_store::spec::Group;
+
 use crate::event_loop::EventLoop;
 use crate::follow::apply;
 use crate::log;
@@ -138,11 +141,16 @@ impl EventLoop {
         if !self.shared.replication.is_replica() {
             return;
         }
+        let shared = Arc::clone(&self.shared);
+        let table = shared.commands.table();
+        // A CLUSTER command that has changed the role waits until the role is saved.
+        let group = |waiter: &Waiter| Some(table.entry(waiter.id().entry)?.row.group);
         for slot in 0..self.connections.len() {
             let Some(connection) = self.connection(slot) else {
                 continue;
             };
             if let Some(waiter) = &connection.session.waiter
+                && group(waiter) != Some(Group::Cluster)
                 && waiter.claim()
             {
                 connection.out.extend_from_slice(UNBLOCKED);

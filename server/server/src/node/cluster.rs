@@ -1,5 +1,7 @@
 //! Calls of the cluster's state machine, from any thread.
 
+use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use punctual_cluster::slot::{SLOTS, SlotSet};
@@ -8,8 +10,9 @@ use punctual_store::Turn;
 
 use crate::cluster::{Cluster, Ports, Published};
 use crate::log;
-use crate::node::Shared;
 use crate::node::order::Order;
+use crate::node::{Shared, StopOnPanic};
+use crate::world::JoinHandle;
 
 impl Shared {
     /// Returns the mode as clients see it.
@@ -20,8 +23,8 @@ impl Shared {
         }
     }
 
-    /// Calls the cluster's state machine. Before this returns, the change is saved and the routes
-    /// are published; loop 0 does the rest.
+    /// Calls the cluster's state machine. Before this returns, the routes are published. Loop 0
+    /// does the rest when the table is saved.
     pub(crate) fn in_cluster<R>(
         &self,
         cluster: &Cluster,
@@ -44,14 +47,35 @@ impl Shared {
                 // Loop 0 also reads the machine's next deadline.
                 self.mailboxes[0].order(Order::Cluster);
             }
-            Err(error) => {
-                // A vote that is not saved could be given twice.
-                let what = "Fatal: can't update cluster config file";
-                log::warning!(self.logger, "{what}: {error}");
-                self.stop();
-            }
+            Err(error) => self.stop_without_table(&error),
         }
         result
+    }
+
+    /// Stops the server, because a vote that is not saved could be given twice.
+    fn stop_without_table(&self, error: &io::Error) {
+        let what = "Fatal: can't update cluster config file";
+        log::warning!(self.logger, "{what}: {error}");
+        self.stop();
+    }
+
+    /// Starts the thread that saves the cluster's table. Returns `None` without cluster mode.
+    pub(crate) fn start_saver(self: &Arc<Self>) -> io::Result<Option<JoinHandle<()>>> {
+        if self.cluster.is_none() {
+            return Ok(None);
+        }
+        let shared = Arc::clone(self);
+        let thread = self.world.spawn("punctual-nodes", move || {
+            let stop = StopOnPanic(shared);
+            let shared = &stop.0;
+            let saved = || shared.mailboxes[0].order(Order::Cluster);
+            if let Some(cluster) = &shared.cluster
+                && let Err(error) = cluster.save(saved)
+            {
+                shared.stop_without_table(&error);
+            }
+        })?;
+        Ok(Some(thread))
     }
 
     /// Makes this primary the owner of slots that have loaded keys and no owner. A slot with loaded

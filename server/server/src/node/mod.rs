@@ -274,6 +274,9 @@ impl Shared {
         self.stopping.store(true, Ordering::SeqCst);
         self.gate.set(Reason::Stopping, true);
         self.replication.upstream.stop();
+        if let Some(cluster) = &self.cluster {
+            cluster.end_saving();
+        }
         self.order_all(|| Order::Stop);
     }
 

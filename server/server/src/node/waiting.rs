@@ -4,9 +4,10 @@
 //! connection closes, CLIENT UNBLOCK ends it, its user loses a permission, or the server's role
 //! changes. Acknowledgements of replicas end WAIT and WAITAOF; a sync of this server's file may
 //! also end WAITAOF. The end of the transfer ends MIGRATE, the end of the shutdown ends SHUTDOWN,
-//! and the output of all loops ends CLOCK ADVANCE; the three ignore CLIENT UNBLOCK. The thread that
-//! claims the waiter sends the reply. The reply goes through the mailbox, which keeps it in order
-//! with messages. An order that resumes the connection follows the reply.
+//! the output of all loops ends CLOCK ADVANCE, and a save of the cluster's table ends a CLUSTER
+//! command; the four ignore CLIENT UNBLOCK. The thread that claims the waiter sends the reply. The
+//! reply goes through the mailbox, which keeps it in order with messages. An order that resumes the
+//! connection follows the reply.
 
 use std::sync::Arc;
 

@@ -18,37 +18,20 @@ const TLS13_SUITES: [(&str, SupportedCipherSuite); 3] = [
 ];
 
 /// The cipher suites of TLS 1.2: OpenSSL's name, and the OpenSSL groups that contain the suite.
+#[rustfmt::skip]
 const TLS12_SUITES: [(&str, &[&str], SupportedCipherSuite); 6] = [
-    (
-        "ECDHE-ECDSA-AES256-GCM-SHA384",
-        &["ECDSA", "AES", "AES256", "AESGCM", "SHA384"],
-        suites::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
-    ),
-    (
-        "ECDHE-RSA-AES256-GCM-SHA384",
-        &["aRSA", "AES", "AES256", "AESGCM", "SHA384"],
-        suites::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
-    ),
-    (
-        "ECDHE-ECDSA-AES128-GCM-SHA256",
-        &["ECDSA", "AES", "AES128", "AESGCM", "SHA256"],
-        suites::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
-    ),
-    (
-        "ECDHE-RSA-AES128-GCM-SHA256",
-        &["aRSA", "AES", "AES128", "AESGCM", "SHA256"],
-        suites::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
-    ),
-    (
-        "ECDHE-ECDSA-CHACHA20-POLY1305",
-        &["ECDSA", "CHACHA20", "SHA256"],
-        suites::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
-    ),
-    (
-        "ECDHE-RSA-CHACHA20-POLY1305",
-        &["aRSA", "CHACHA20", "SHA256"],
-        suites::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
-    ),
+    ("ECDHE-ECDSA-AES256-GCM-SHA384", &["ECDSA", "AES", "AES256", "AESGCM", "SHA384"],
+     suites::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384),
+    ("ECDHE-RSA-AES256-GCM-SHA384", &["aRSA", "AES", "AES256", "AESGCM", "SHA384"],
+     suites::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384),
+    ("ECDHE-ECDSA-AES128-GCM-SHA256", &["ECDSA", "AES", "AES128", "AESGCM", "SHA256"],
+     suites::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256),
+    ("ECDHE-RSA-AES128-GCM-SHA256", &["aRSA", "AES", "AES128", "AESGCM", "SHA256"],
+     suites::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256),
+    ("ECDHE-ECDSA-CHACHA20-POLY1305", &["ECDSA", "CHACHA20", "SHA256"],
+     suites::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256),
+    ("ECDHE-RSA-CHACHA20-POLY1305", &["aRSA", "CHACHA20", "SHA256"],
+     suites::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256),
 ];
 
 /// OpenSSL groups that contain every suite of [`TLS12_SUITES`].

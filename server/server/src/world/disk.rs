@@ -18,7 +18,7 @@
 pub(crate) mod recorder;
 
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, Write as _};
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
@@ -72,6 +72,15 @@ pub(crate) trait Files: Send + Sync {
 
     /// Opens a file to append to it. Creates it if it does not exist.
     fn append(&self, path: &Path) -> io::Result<Box<dyn Output>>;
+
+    /// Writes over the beginning of an existing file, and blocks until these bytes are on the
+    /// device. A power cut may leave a part of them. While the length stays the same, the file
+    /// system has nothing else to write.
+    fn overwrite(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        let mut file = OpenOptions::new().write(true).open(path)?;
+        file.write_all(bytes)?;
+        file.sync_data()
+    }
 
     /// Renames a file atomically. An existing file `to` is replaced.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;

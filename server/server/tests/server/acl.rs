@@ -5,7 +5,7 @@ use punctual_server::Server;
 
 use crate::waiters::{block, waiting, with_threads};
 use crate::wire::redis::Redis;
-use crate::wire::{Open as _, Wire, eventually, field};
+use crate::wire::{Open as _, Wire, eventually, field, server_with};
 
 const NO_KEY: &str =
     "-NOPERM this user has no permissions to access one of the keys used as arguments|";
@@ -359,7 +359,7 @@ fn clients_of_a_deleted_user_are_disconnected() {
 
 #[test]
 fn denials_are_logged_and_counted() {
-    let server = Server::builder().port(0).virtual_clock().spawn().unwrap();
+    let server = server_with("clock virtual");
     let (mut admin, mut ann) = with_user(&server, "+get +auth +multi ~a");
     let fields = |admin: &mut Wire| -> Vec<Vec<(String, String)>> {
         let Value::Array(entries) = admin.ask(&["ACL", "LOG"]) else {
@@ -479,11 +479,7 @@ fn passwords_do_not_reach_the_slow_log_and_monitors() {
 
 #[test]
 fn requirepass_is_the_password_of_the_default_user() {
-    let server = Server::builder()
-        .port(0)
-        .option("requirepass", "one")
-        .spawn()
-        .unwrap();
+    let server = server_with("requirepass one");
     let mut c = Wire::open(&server);
     c.expect(
         &["PING", "AUTH one"],

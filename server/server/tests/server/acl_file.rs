@@ -6,14 +6,12 @@ use punctual_server::{Server, StartError};
 use tempfile::TempDir;
 
 use crate::wire::redis::Redis;
-use crate::wire::{Open as _, Wire};
+use crate::wire::{Open as _, Wire, configured};
 
 fn with_file(folder: &TempDir, text: &str) -> Result<Server, StartError> {
     std::fs::write(folder.path().join("users.acl"), text).unwrap();
-    Server::builder()
-        .port(0)
+    configured("aclfile users.acl")
         .option("dir", folder.path().to_str().unwrap())
-        .option("aclfile", "users.acl")
         .spawn()
 }
 

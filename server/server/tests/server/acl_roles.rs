@@ -96,18 +96,7 @@ fn wrong_roles_are_refused() {
     let server = with_threads(1);
     let mut c = Wire::open(&server);
     c.expect(&["ACL SETROLE r +get ~*"], "+OK|");
-    for rule in [
-        "on",
-        "off",
-        "reset",
-        ">p",
-        "<p",
-        "nopass",
-        "resetpass",
-        "role=r",
-        "resetroles",
-        "bogus",
-    ] {
+    for rule in "on off reset >p <p nopass resetpass role=r resetroles bogus".split(' ') {
         let error = format!("Error in ACL SETROLE modifier '{rule}': Syntax error");
         c.expect_error(&format!("ACL SETROLE r +set {rule}"), &error);
     }

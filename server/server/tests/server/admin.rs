@@ -1,14 +1,12 @@
 //! SLOWLOG, LATENCY, MEMORY, MONITOR, LOLWUT and HELP.
 
 use crate::wire::redis::Redis;
-use crate::wire::{Open as _, Wire};
+use crate::wire::{Open as _, Wire, configured, server_with};
 use punctual_resp::Value;
 use punctual_server::{Builder, Server};
 
 fn debuggable() -> Builder {
-    Server::builder()
-        .port(0)
-        .option("enable-debug-command", "local")
+    configured("enable-debug-command local")
 }
 
 fn strings(value: &Value) -> Vec<String> {
@@ -204,7 +202,7 @@ fn monitors_see_every_command_as_redis_shows_it() {
 
 #[test]
 fn monitors_on_other_loops_and_disconnected_ones() {
-    let server = Server::builder().port(0).threads(2).spawn().unwrap();
+    let server = server_with("threads 2");
     let mut watchers: Vec<Wire> = (0..4).map(|_| Wire::open(&server)).collect();
     for w in &mut watchers {
         w.expect(&["MONITOR"], "+OK|");
@@ -444,76 +442,45 @@ fn help_entries(c: &mut Wire, container: &str) -> (String, Vec<Vec<String>>) {
 }
 
 /// Entries of HELP that Redis 7.0 lacks: container, entry, the entry before it.
+#[rustfmt::skip]
 const NEW_HELP: &[(&str, &[&str], &str)] = &[
-    (
-        "acl",
-        &[
-            "DELROLE <rolename> [<rolename> ...]",
-            "    Delete a list of roles that no user has.",
-        ],
-        "CAT",
-    ),
-    (
-        "acl",
-        &[
-            "GETROLE <rolename>",
-            "    Get the role's details, and the users that have it.",
-        ],
-        "DRYRUN",
-    ),
+    ("acl", &[
+        "DELROLE <rolename> [<rolename> ...]",
+        "    Delete a list of roles that no user has.",
+    ], "CAT"),
+    ("acl", &[
+        "GETROLE <rolename>",
+        "    Get the role's details, and the users that have it.",
+    ], "DRYRUN"),
     ("acl", &["ROLES", "    List all the role names."], "LOG"),
-    (
-        "debug",
-        &[
-            "CHECK",
-            "    Check that indexes and counters agree with the data. Reply OK, or an error that",
-            "    names the first disagreements. Locks all keys for a time that depends on their number.",
-        ],
-        "CHANGE-REPL-ID",
-    ),
-    (
-        "acl",
-        &[
-            "SETROLE <rolename> <attribute> [<attribute> ...]",
-            "    Create or modify a role with the specified attributes.",
-        ],
-        "SAVE",
-    ),
-    (
-        "client",
-        &[
-            "SETINFO <option> <value>",
-            "    Set client meta attr. Options are:",
-            "    * LIB-NAME: the client lib name.",
-            "    * LIB-VER: the client lib version.",
-        ],
-        "SETNAME",
-    ),
-    (
-        "client",
-        &[
-            "NO-TOUCH (ON|OFF)",
-            "    Will not touch LRU/LFU stats when this mode is on.",
-        ],
-        "NO-EVICT",
-    ),
-    (
-        "xgroup",
-        &[
-            "SETLEASE <key> <groupname> <milliseconds> [MAXDELIVERIES <n> DEADLETTER <stream>]",
-            "    Set the time after which an entry is delivered again, and the stream for entries",
-            "    that were delivered n times. 0 removes it.",
-        ],
-        "SETID",
-    ),
-    (
-        "debug",
-        &[
-            "SET-DISABLE-DENY-SCRIPTS <0|1>",
-            "    Setting it to 1 lets scripts call the commands that are not allowed from scripts.",
-        ],
-        "SET-ACTIVE-EXPIRE",
-    ),
+    ("debug", &[
+        "CHECK",
+        "    Check that indexes and counters agree with the data. Reply OK, or an error that",
+        "    names the first disagreements. Locks all keys for a time that depends on their number.",
+    ], "CHANGE-REPL-ID"),
+    ("acl", &[
+        "SETROLE <rolename> <attribute> [<attribute> ...]",
+        "    Create or modify a role with the specified attributes.",
+    ], "SAVE"),
+    ("client", &[
+        "SETINFO <option> <value>",
+        "    Set client meta attr. Options are:",
+        "    * LIB-NAME: the client lib name.",
+        "    * LIB-VER: the client lib version.",
+    ], "SETNAME"),
+    ("client", &[
+        "NO-TOUCH (ON|OFF)",
+        "    Will not touch LRU/LFU stats when this mode is on.",
+    ], "NO-EVICT"),
+    ("xgroup", &[
+        "SETLEASE <key> <groupname> <milliseconds> [MAXDELIVERIES <n> DEADLETTER <stream>]",
+        "    Set the time after which an entry is delivered again, and the stream for entries",
+        "    that were delivered n times. 0 removes it.",
+    ], "SETID"),
+    ("debug", &[
+        "SET-DISABLE-DENY-SCRIPTS <0|1>",
+        "    Setting it to 1 lets scripts call the commands that are not allowed from scripts.",
+    ], "SET-ACTIVE-EXPIRE"),
 ];
 
 #[test]

@@ -12,15 +12,11 @@ use rustix::process::Signal;
 use crate::aof_load::{fill, rewrite, state};
 use crate::process::{Process, Start as _};
 use crate::wire::redis::Redis;
-use crate::wire::{Open as _, Wire, eventually};
+use crate::wire::{Open as _, Wire, configured, eventually};
 
 fn builder(folder: &Path) -> Builder {
-    Server::builder()
-        .port(0)
+    configured("save|appendonly yes|enable-debug-command yes")
         .option("dir", folder.to_str().unwrap())
-        .option("save", "")
-        .option("appendonly", "yes")
-        .option("enable-debug-command", "yes")
 }
 
 /// Checks the files with redis-check-aof.

@@ -8,7 +8,7 @@ use punctual_server::Server;
 
 use crate::wire::pair::server;
 use crate::wire::redis::Redis;
-use crate::wire::{Open as _, Wire};
+use crate::wire::{Open as _, Wire, configured};
 
 /// Commands of every family. The log contains some of them in another form, for example SPOP as
 /// SREM.
@@ -158,11 +158,8 @@ fn files_of_redis_are_loaded() {
         fill(&mut theirs);
         rewrite(&mut theirs);
         let named = number == 3;
-        let mut builder = Server::builder()
-            .port(0)
-            .option("dir", ours_at.path().to_str().unwrap())
-            .option("save", "")
-            .option("enable-debug-command", "yes");
+        let mut builder = configured("save|enable-debug-command yes")
+            .option("dir", ours_at.path().to_str().unwrap());
         if named {
             builder = builder
                 .option("appenddirname", "other dir")
@@ -366,11 +363,8 @@ fn encoded(commands: &[&[&str]]) -> Vec<u8> {
 }
 
 fn start(folder: &Path) -> Result<Server, punctual_server::StartError> {
-    Server::builder()
-        .port(0)
+    configured("save|appendonly yes")
         .option("dir", folder.to_str().unwrap())
-        .option("save", "")
-        .option("appendonly", "yes")
         .spawn()
 }
 

@@ -4,17 +4,13 @@ use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
 
-use crate::wire::{Open as _, Wire, eventually};
+use crate::wire::{Open as _, Wire, configured, eventually, server_with, start};
 use punctual_server::config::Config;
 use punctual_server::{REDIS_VERSION, Server};
 
 const WRONG: &str = "-WRONGPASS invalid username-password pair or user is disabled.|";
 const FIRST: &str = "-NOAUTH Authentication required.|";
 const HELLO_FIRST: &str = "-NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time|";
-
-fn start() -> Server {
-    Server::builder().port(0).spawn().unwrap()
-}
 
 fn hello(proto: u8, id: i64) -> String {
     let head = if proto == 3 { "%7" } else { "*14" };
@@ -113,11 +109,7 @@ fn hello_and_its_options() {
 
 #[test]
 fn commands_before_authentication_are_refused() {
-    let server = Server::builder()
-        .port(0)
-        .option("requirepass", "sec")
-        .spawn()
-        .unwrap();
+    let server = server_with("requirepass sec");
     let mut c = Wire::open(&server);
     c.expect(&["PING", "SUBSCRIBE a", "CLIENT ID"], &FIRST.repeat(3));
     // The command name and the arity are checked first.
@@ -171,11 +163,7 @@ fn a_password_is_set_and_removed_at_runtime() {
 
 #[test]
 fn unauthenticated_clients_have_lower_limits() {
-    let server = Server::builder()
-        .port(0)
-        .option("requirepass", "sec")
-        .spawn()
-        .unwrap();
+    let server = server_with("requirepass sec");
     for (bytes, error) in [
         ("*11\r\n", "unauthenticated multibulk length"),
         (
@@ -197,11 +185,7 @@ fn unauthenticated_clients_have_lower_limits() {
 
 #[test]
 fn clients_beyond_maxclients_are_refused() {
-    let server = Server::builder()
-        .port(0)
-        .option("maxclients", "2")
-        .spawn()
-        .unwrap();
+    let server = server_with("maxclients 2");
     let mut one = Wire::open(&server);
     let mut two = Wire::open(&server);
     one.expect(&["PING"], "+PONG|");
@@ -232,11 +216,7 @@ fn protected_mode_accepts_only_loopback() {
         eprintln!("NOT RUN: this machine has only loopback addresses");
         return;
     };
-    let server = Server::builder()
-        .port(0)
-        .option("bind", "0.0.0.0")
-        .spawn()
-        .unwrap();
+    let server = server_with("bind 0.0.0.0");
     let ask = || {
         let mut stream = TcpStream::connect((ip, server.port())).unwrap();
         let mut text = [0; 7];
@@ -258,10 +238,8 @@ fn protected_mode_accepts_only_loopback() {
 fn a_unix_socket() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("punctual.sock");
-    let server = Server::builder()
-        .port(0)
+    let server = configured("unixsocketperm 700")
         .option("unixsocket", path.to_str().unwrap())
-        .option("unixsocketperm", "700")
         .spawn()
         .unwrap();
     let mut stream = UnixStream::connect(&path).unwrap();

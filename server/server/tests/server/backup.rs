@@ -6,15 +6,12 @@ use std::path::{Path, PathBuf};
 use punctual_harness::Peer;
 use punctual_server::{Builder, Server};
 
-use crate::wire::{Open as _, Wire, eventually, run, show};
+use crate::wire::{Open as _, Wire, configured, eventually, run, show};
 
 fn builder(folder: &Path, append_only: &str) -> Builder {
-    Server::builder()
-        .port(0)
+    configured("save|enable-debug-command yes")
         .option("dir", folder.to_str().unwrap())
-        .option("save", "")
         .option("appendonly", append_only)
-        .option("enable-debug-command", "yes")
 }
 
 /// Returns a field of BACKUP STATUS.

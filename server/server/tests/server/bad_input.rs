@@ -1,17 +1,13 @@
 //! Malformed input leads to an error or a closed connection, and the server continues to serve
 //! other clients.
 
+use crate::wire::{server_with, start};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 
 use crate::process::{Process, Start as _, connect, exchange, read_to_end};
-use punctual_server::Server;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-
-fn start() -> Server {
-    Server::builder().port(0).spawn().unwrap()
-}
 
 /// Sends bytes that end the connection, and returns the replies.
 #[track_caller]
@@ -142,31 +138,12 @@ fn endless_lines_are_protocol_errors() {
 
 /// Returns bytes that resemble RESP, so that they reach more code of the parser than noise does.
 fn garbage(random: &mut StdRng) -> Vec<u8> {
+    #[rustfmt::skip]
     const PIECES: [&[u8]; 24] = [
-        b"*",
-        b"$",
-        b"\r\n",
-        b"\n",
-        b"\r",
-        b"-",
-        b"1",
-        b"3",
-        b"0",
-        b"*3\r\n$3\r\nSET\r\n",
-        b"$1\r\nk\r\n",
-        b"GET k\r\n",
-        b"$5\r\n",
-        b"'",
-        b"\"",
-        b"\\x",
-        b"\0",
-        b"\xff\xfe",
-        b"PING\r\n",
-        b"*2\r\n$4\r\nECHO\r\n$2\r\nhi\r\n",
-        b"99999999",
-        b"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
-        b"\x16\x03\x01\x02\x00\x01\x00",
-        b"+OK\r\n",
+        b"*", b"$", b"\r\n", b"\n", b"\r", b"-", b"1", b"3", b"0", b"*3\r\n$3\r\nSET\r\n",
+        b"$1\r\nk\r\n", b"GET k\r\n", b"$5\r\n", b"'", b"\"", b"\\x", b"\0", b"\xff\xfe",
+        b"PING\r\n", b"*2\r\n$4\r\nECHO\r\n$2\r\nhi\r\n", b"99999999",
+        b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00", b"+OK\r\n",
     ];
     let mut bytes = Vec::new();
     for _ in 0..random.random_range(1..40) {
@@ -271,11 +248,7 @@ fn commands_split_at_every_byte() {
 
 #[test]
 fn limits_before_authentication() {
-    let server = Server::builder()
-        .port(0)
-        .option("requirepass", "secret")
-        .spawn()
-        .unwrap();
+    let server = server_with("requirepass secret");
     let port = server.port();
     let refused = "-NOAUTH Authentication required.\r\n";
     let eleven = "*11\r\n";

@@ -1,9 +1,8 @@
 //! BLPOP and the other blocking commands: which clients wait, and which element each one receives.
 
 use crate::waiters::{assert_no_waiters, block, resp3, start, with_threads};
-use crate::wire::{Open as _, Wire, field};
+use crate::wire::{Open as _, Wire, field, server_with};
 use punctual_resp::Value;
-use punctual_server::Server;
 
 #[test]
 fn available_elements_are_returned_at_once() {
@@ -323,12 +322,7 @@ fn a_wrong_destination_is_an_error_and_keeps_the_element() {
 
 #[test]
 fn a_key_that_expires_within_a_transaction_serves_no_waiter() {
-    let server = Server::builder()
-        .port(0)
-        .virtual_clock()
-        .option("enable-debug-command", "yes")
-        .spawn()
-        .unwrap();
+    let server = server_with("clock virtual|enable-debug-command yes");
     let (mut a, mut b) = (Wire::open(&server), Wire::open(&server));
     b.expect(&["DEBUG SET-ACTIVE-EXPIRE 0"], "+OK|");
     block(&server, &mut a, "BLPOP k 1");

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::waiters::{assert_no_waiters, block, resp3, start, waiting, with_threads};
-use crate::wire::{Open as _, Wire, eventually, unix_time};
+use crate::wire::{Open as _, Wire, eventually, server_with, unix_time};
 use punctual_server::Server;
 
 #[test]
@@ -173,12 +173,7 @@ fn reply_modes() {
 
 #[test]
 fn waiting_clients_are_not_idle() {
-    let server = Server::builder()
-        .port(0)
-        .virtual_clock()
-        .option("timeout", "10")
-        .spawn()
-        .unwrap();
+    let server = server_with("clock virtual|timeout 10");
     let (mut a, mut clock) = (Wire::open(&server), Wire::open(&server));
     block(&server, &mut a, "BLPOP k 0");
     for _ in 0..5 {
@@ -287,7 +282,7 @@ fn every_element_is_delivered_once() {
 /// No client sends a command at the moment at which the key expires.
 #[test]
 fn a_stream_that_expires_ends_the_waits_of_its_groups() {
-    let server = Server::builder().port(0).virtual_clock().spawn().unwrap();
+    let server = server_with("clock virtual");
     let (mut c, mut reader) = (Wire::open(&server), Wire::open(&server));
     assert_eq!(c.text("XGROUP CREATE s g $ MKSTREAM"), "OK");
     assert_eq!(c.int("PEXPIRE s 100"), 1);

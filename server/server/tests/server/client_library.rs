@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::wire::{eventually, unix_time};
+use crate::wire::{eventually, start, unix_time};
 use punctual_server::Server;
 use redis::{
     Client, Commands, Connection, ErrorKind, ExistenceCheck, ExpireOption, Msg, PushInfo, PushKind,
@@ -15,10 +15,6 @@ use redis::{
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 /// Timeout for a reply, generous for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
-
-fn start() -> Server {
-    Server::builder().port(0).spawn().unwrap()
-}
 
 fn connect_with(server: &Server, query: &str) -> Connection {
     let url = format!("redis://127.0.0.1:{}/{query}", server.port());

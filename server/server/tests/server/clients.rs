@@ -4,13 +4,9 @@ use std::io::Write;
 
 use crate::process::{Process, Start as _};
 use crate::wire::redis::Redis;
-use crate::wire::{Open as _, Wire, eventually, field};
+use crate::wire::{Open as _, Wire, eventually, field, server_with, start};
 use punctual_resp::Value;
 use punctual_server::Server;
-
-fn start() -> Server {
-    Server::builder().port(0).spawn().unwrap()
-}
 
 #[test]
 fn connection_commands() {
@@ -168,7 +164,7 @@ fn names() {
 
 #[test]
 fn client_list_shows_every_field() {
-    let server = Server::builder().port(0).virtual_clock().spawn().unwrap();
+    let server = server_with("clock virtual");
     let (mut c, mut d) = (Wire::open(&server), Wire::open(&server));
     let id = d.int("CLIENT ID");
     d.int("CLOCK ADVANCE 2500");
@@ -427,12 +423,7 @@ fn client_reply_modes() {
 
 #[test]
 fn idle_clients_are_closed() {
-    let server = Server::builder()
-        .port(0)
-        .option("timeout", "10")
-        .virtual_clock()
-        .spawn()
-        .unwrap();
+    let server = server_with("timeout 10|clock virtual");
     let mut clock = Wire::open(&server);
     let (mut idle, mut busy) = (Wire::open(&server), Wire::open(&server));
     let mut listener = Wire::open(&server);
@@ -493,12 +484,7 @@ fn a_slow_subscriber_is_closed_at_the_hard_limit() {
 
 #[test]
 fn a_slow_subscriber_is_closed_after_the_soft_limit_s_seconds() {
-    let server = Server::builder()
-        .port(0)
-        .option("client-output-buffer-limit", "pubsub 0 1mb 2")
-        .virtual_clock()
-        .spawn()
-        .unwrap();
+    let server = server_with("client-output-buffer-limit pubsub 0 1mb 2|clock virtual");
     let (mut c, mut slow) = (Wire::open(&server), Wire::open(&server));
     slow.expect(&["SUBSCRIBE a"], "*3|$9|subscribe|$1|a|:1|");
     let message = vec![b'x'; 1 << 20];
@@ -539,11 +525,7 @@ fn a_slow_subscriber_is_closed_after_the_soft_limit_s_seconds() {
 
 #[test]
 fn replies_count_towards_the_output_limit() {
-    let server = Server::builder()
-        .port(0)
-        .option("client-output-buffer-limit", "normal 1mb 0 0")
-        .spawn()
-        .unwrap();
+    let server = server_with("client-output-buffer-limit normal 1mb 0 0");
     let mut c = Wire::open(&server);
     let value = vec![b'x'; 512 << 10];
     assert_eq!(
@@ -581,7 +563,7 @@ fn through_the_redis_crate() {
 
 #[test]
 fn old_clients_are_killed_by_their_age() {
-    let server = Server::builder().port(0).virtual_clock().spawn().unwrap();
+    let server = server_with("clock virtual");
     let (mut c, mut old) = (Wire::open(&server), Wire::open(&server));
     old.expect(&["PING"], "+PONG|");
     c.expect(&["CLIENT KILL MAXAGE 1"], ":0|");

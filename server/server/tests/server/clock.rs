@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::net::TcpStream;
 
 use crate::waiters::{start, with_threads};
-use crate::wire::{Open as _, Wire, eventually};
+use crate::wire::{Open as _, Wire, eventually, server_with};
 use punctual_resp::Value;
 use punctual_server::Server;
 
@@ -221,12 +221,7 @@ fn the_idle_timeout_follows_the_clock() {
 
 #[test]
 fn keys_expire_on_access_without_active_expiry() {
-    let server = Server::builder()
-        .port(0)
-        .virtual_clock()
-        .option("enable-debug-command", "local")
-        .spawn()
-        .unwrap();
+    let server = server_with("clock virtual|enable-debug-command local");
     let mut c = Wire::open(&server);
     c.expect(
         &[
@@ -280,13 +275,7 @@ fn the_clock_passes_timers_that_copy_others() {
 /// without waiting.
 #[test]
 fn all_loops_have_sent_their_messages_before_the_reply() {
-    let server = Server::builder()
-        .port(0)
-        .threads(4)
-        .virtual_clock()
-        .option("notify-keyspace-events", "Ex")
-        .spawn()
-        .unwrap();
+    let server = server_with("threads 4|clock virtual|notify-keyspace-events Ex");
     let mut subscribers: Vec<TcpStream> = (0..8)
         .map(|_| {
             let mut wire = Wire::open(&server);

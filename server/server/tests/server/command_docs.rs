@@ -128,69 +128,26 @@ fn every_command_is_documented() {
 
 /// Commands whose arguments differ from Redis 7.0 because they follow Redis 8.2: the reason, and
 /// the commands.
+#[rustfmt::skip]
 const NOT_AS_IN_7_0: &[(&str, &[&str])] = &[
     (
         "7.2 names arguments otherwise, so that all arguments of a command have different names",
         &[
-            "acl|cat",
-            "bitcount",
-            "bitfield",
-            "bitfield_ro",
-            "bitpos",
-            "client|reply",
-            "client|unblock",
-            "cluster|addslotsrange",
-            "cluster|delslotsrange",
-            "cluster|meet",
-            "cluster|reset",
-            "cluster|setslot",
-            "config|set",
-            "flushall",
-            "flushdb",
-            "function|flush",
-            "geoadd",
-            "geosearch",
-            "geosearchstore",
-            "hello",
-            "hmset",
-            "hset",
-            "lcs",
-            "mset",
-            "msetnx",
-            "script|flush",
-            "shutdown",
-            "sort",
-            "sort_ro",
-            "xclaim",
-            "xgroup|create",
-            "xgroup|createconsumer",
-            "xgroup|delconsumer",
-            "xgroup|destroy",
-            "xgroup|setid",
-            "xinfo|consumers",
-            "xsetid",
-            "zadd",
-            "zrange",
-            "zrangebylex",
-            "zrangebyscore",
-            "zrangestore",
-            "zrevrangebylex",
-            "zrevrangebyscore",
+            "acl|cat", "bitcount", "bitfield", "bitfield_ro", "bitpos", "client|reply",
+            "client|unblock", "cluster|addslotsrange", "cluster|delslotsrange", "cluster|meet",
+            "cluster|reset", "cluster|setslot", "config|set", "flushall", "flushdb",
+            "function|flush", "geoadd", "geosearch", "geosearchstore", "hello", "hmset", "hset",
+            "lcs", "mset", "msetnx", "script|flush", "shutdown", "sort", "sort_ro", "xclaim",
+            "xgroup|create", "xgroup|createconsumer", "xgroup|delconsumer", "xgroup|destroy",
+            "xgroup|setid", "xinfo|consumers", "xsetid", "zadd", "zrange", "zrangebylex",
+            "zrangebyscore", "zrangestore", "zrevrangebylex", "zrevrangebyscore",
         ],
     ),
     (
         "7.2 nests the same words otherwise",
         &[
-            "client|list",
-            "config|get",
-            "georadius",
-            "georadius_ro",
-            "georadiusbymember",
-            "georadiusbymember_ro",
-            "migrate",
-            "module|loadex",
-            "psubscribe",
-            "xinfo|stream",
+            "client|list", "config|get", "georadius", "georadius_ro", "georadiusbymember",
+            "georadiusbymember_ro", "migrate", "module|loadex", "psubscribe", "xinfo|stream",
         ],
     ),
     ("optional since 7.2", &["geohash", "geopos", "pfmerge"]),
@@ -224,36 +181,20 @@ const AFTER_8_2: &[(&str, &[&str])] = &[
 ];
 
 /// Commands whose arguments differ from Valkey 9.1.
+#[rustfmt::skip]
 const NOT_AS_IN_VALKEY: &[(&str, &[&str])] = &[
     (
         "Valkey's own options",
         &[
-            "bgsave",
-            "client|kill",
-            "client|list",
-            "cluster|replicate",
-            "cluster|setslot",
-            "geosearch",
-            "geosearchstore",
-            "hsetex",
-            "script|debug",
-            "shutdown",
-            "zscan",
+            "bgsave", "client|kill", "client|list", "cluster|replicate", "cluster|setslot",
+            "geosearch", "geosearchstore", "hsetex", "script|debug", "shutdown", "zscan",
         ],
     ),
     (
         "Valkey gives the number of fields the index of a key specification",
         &[
-            "hexpireat",
-            "hexpiretime",
-            "hgetdel",
-            "hgetex",
-            "hpersist",
-            "hpexpire",
-            "hpexpireat",
-            "hpexpiretime",
-            "hpttl",
-            "httl",
+            "hexpireat", "hexpiretime", "hgetdel", "hgetex", "hpersist", "hpexpire", "hpexpireat",
+            "hpexpiretime", "hpttl", "httl",
         ],
     ),
     ("nested otherwise", &["bitcount"]),
@@ -445,17 +386,10 @@ fn syntax(name: &str, fields: &BTreeMap<String, Value>) -> String {
 }
 
 /// The commands for the deadlines of members, which have the letters `s` and `z`.
+#[rustfmt::skip]
 const DEADLINES_OF_MEMBERS: &[&str] = &[
-    "addex",
-    "expire",
-    "expireat",
-    "expiretime",
-    "persist",
-    "pexpire",
-    "pexpireat",
-    "pexpiretime",
-    "pttl",
-    "ttl",
+    "addex", "expire", "expireat", "expiretime", "persist", "pexpire", "pexpireat", "pexpiretime",
+    "pttl", "ttl",
 ];
 
 fn of_members(command: &str) -> bool {

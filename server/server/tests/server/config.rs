@@ -5,13 +5,9 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Output, Stdio};
 
 use crate::wire::redis::Redis;
-use crate::wire::{Open as _, Wire, eventually};
+use crate::wire::{Open as _, Wire, configured, eventually, server_with, start};
 use punctual_server::Server;
 use punctual_server::log::{Level, Logger};
-
-fn start() -> Server {
-    Server::builder().port(0).spawn().unwrap()
-}
 
 #[test]
 fn maxclients_takes_effect_at_once() {
@@ -44,7 +40,7 @@ fn maxclients_takes_effect_at_once() {
 fn loops_change_the_configuration_at_the_same_time() {
     const ROUNDS: usize = 25;
     let folder = tempfile::tempdir().unwrap();
-    let builder = Server::builder().port(0).threads(4);
+    let builder = configured("threads 4");
     let builder = builder.option("dir", folder.path().to_str().unwrap());
     let server = builder.spawn().unwrap();
     std::thread::scope(|scope| {
@@ -76,7 +72,7 @@ fn loops_change_the_configuration_at_the_same_time() {
 
 #[test]
 fn timeout_and_notifications_take_effect_at_once() {
-    let server = Server::builder().port(0).virtual_clock().spawn().unwrap();
+    let server = server_with("clock virtual");
     let mut c = Wire::open(&server);
     let mut idle = Wire::open(&server);
     idle.expect(&["PING"], "+PONG|");
@@ -234,9 +230,7 @@ fn the_log_level_takes_effect_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");
     let logger = Logger::file(Level::Notice, &path).unwrap();
-    let server = Server::builder()
-        .port(0)
-        .option("enable-debug-command", "yes")
+    let server = configured("enable-debug-command yes")
         .logger(logger)
         .spawn()
         .unwrap();

@@ -2,13 +2,11 @@
 
 use crate::process::{Process, Start as _};
 use crate::wire::redis::Redis;
-use crate::wire::{Open as _, Wire, eventually};
+use crate::wire::{Open as _, Wire, configured, eventually};
 use punctual_server::{Builder, Server};
 
 fn debuggable() -> Builder {
-    Server::builder()
-        .port(0)
-        .option("enable-debug-command", "local")
+    configured("enable-debug-command local")
 }
 
 #[test]
@@ -221,9 +219,7 @@ fn shutdown_closes_every_connection() {
         "SHUTDOWN SAVE FORCE",
     ] {
         let folder = tempfile::tempdir().unwrap();
-        let server = Server::builder()
-            .port(0)
-            .threads(2)
+        let server = configured("threads 2")
             .option("dir", folder.path().to_str().unwrap())
             .spawn()
             .unwrap();

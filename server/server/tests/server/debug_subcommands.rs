@@ -8,12 +8,10 @@ use punctual_server::{Builder, Server};
 use rustix::process::Signal;
 
 use crate::process::{Process, Start as _};
-use crate::wire::{Open as _, Wire, eventually, field};
+use crate::wire::{Open as _, Wire, configured, eventually, field};
 
 fn debuggable() -> Builder {
-    Server::builder()
-        .port(0)
-        .option("enable-debug-command", "yes")
+    configured("enable-debug-command yes")
 }
 
 fn process(options: &[&str]) -> Process {

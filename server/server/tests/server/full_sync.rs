@@ -10,18 +10,14 @@ use punctual_server::{Builder, Server};
 
 use crate::follower::{Follower, Synced};
 use crate::primary::info;
-use crate::wire::{Open as _, Wire, eventually};
+use crate::wire::{Open as _, Wire, configured, eventually};
 
 fn builder(diskless: &str) -> Builder {
-    Server::builder()
-        .port(0)
-        .threads(1)
-        .option("save", "")
-        .option("dir", std::env::temp_dir().to_str().unwrap())
-        .option("dbfilename", "no-such-file.rdb")
-        .option("rdbcompression", "no")
-        .option("repl-diskless-sync", diskless)
-        .option("repl-diskless-sync-delay", "0")
+    configured(
+        "threads 1|save|dbfilename no-such-file.rdb|rdbcompression no|repl-diskless-sync-delay 0",
+    )
+    .option("dir", std::env::temp_dir().to_str().unwrap())
+    .option("repl-diskless-sync", diskless)
 }
 
 /// Adds more data than sockets and the queue of a replica can hold, and a replica that does not

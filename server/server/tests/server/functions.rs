@@ -2,8 +2,7 @@
 
 use crate::wire::pair::{Pair, server};
 use crate::wire::redis::Redis;
-use crate::wire::{Open as _, Wire, eventually};
-use punctual_server::Server;
+use crate::wire::{Open as _, Wire, configured, eventually};
 
 fn beside_redis(test: impl Fn(&mut Pair)) {
     let redis = Redis::start(&[]);
@@ -323,11 +322,8 @@ fn a_library_that_fails_leaves_nothing_behind() {
 #[test]
 fn pauses_and_failed_saves_hold_back_functions_that_may_write() {
     let (folder, lost) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let server = Server::builder()
-        .port(0)
-        .virtual_clock()
+    let server = configured("clock virtual|enable-protected-configs yes")
         .option("dir", folder.path().to_str().unwrap())
-        .option("enable-protected-configs", "yes")
         .spawn()
         .unwrap();
     let (mut c, mut writer) = (Wire::open(&server), Wire::open(&server));
@@ -366,10 +362,8 @@ fn a_function_that_does_not_end_is_shown_and_killed() {
     const BUSY: &str =
         "BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.";
     for threads in [1, 4] {
-        let server = Server::builder()
-            .port(0)
+        let server = configured("busy-reply-threshold 1")
             .threads(threads)
-            .option("busy-reply-threshold", "1")
             .spawn()
             .unwrap();
         let (mut runner, mut c) = (Wire::open(&server), Wire::open(&server));

@@ -2,19 +2,15 @@
 
 use punctual_server::Server;
 
-use crate::wire::{Open as _, Wire};
+use crate::wire::{Open as _, Wire, configured};
 
 /// With this number of keys, the server prefetches. It assumes that a much smaller number of keys
 /// fits into the processor's caches.
 const KEYS: usize = 9_000;
 
 fn start(threads: &str) -> Server {
-    Server::builder()
-        .port(0)
-        .virtual_clock()
+    configured("clock virtual|busy-reply-threshold 1|enable-debug-command yes")
         .option("threads", threads)
-        .option("busy-reply-threshold", "1")
-        .option("enable-debug-command", "yes")
         .spawn()
         .unwrap()
 }

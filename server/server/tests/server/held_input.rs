@@ -11,13 +11,13 @@ use punctual_server::{Builder, Server};
 use crate::process::connect;
 use crate::tls::{Authority, Encrypt as _, TlsWire};
 use crate::waiters::{assert_no_waiters, waiting};
-use crate::wire::{Open as _, Wire, eventually, field};
+use crate::wire::{Open as _, Wire, configured, eventually, field};
 
 /// More bytes than one read of the server takes.
 const BEHIND: usize = 256 << 10;
 
 fn builder(threads: usize) -> Builder {
-    Server::builder().port(0).virtual_clock().threads(threads)
+    configured("clock virtual").threads(threads)
 }
 
 /// Returns `line`, followed by `len` bytes of PINGs.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::waiters::with_threads;
 use crate::wire::redis::Redis;
-use crate::wire::{Open as _, Wire, eventually, shown};
+use crate::wire::{Open as _, Wire, configured, eventually, server_with, shown};
 use punctual_server::Server;
 
 /// Fields of Redis that we omit, by section, each group with its reason.
@@ -154,7 +154,7 @@ fn no_field_of_redis_is_missing() {
 #[test]
 fn the_clients_section_matches_redis() {
     let redis = Redis::start(&[]);
-    let server = Server::builder().port(0).virtual_clock().spawn().unwrap();
+    let server = server_with("clock virtual");
     let (mut theirs, mut ours) = (Wire::to(redis.port), Wire::open(&server));
     // On each server, two clients wait, one of them with a timeout.
     let mut waiting: Vec<Wire> = [redis.port, redis.port, server.port(), server.port()]
@@ -281,11 +281,7 @@ fn the_sizes_of_values_are_shown_on_request() {
 #[test]
 fn timers_and_jobs_are_counted_in_all_databases() {
     for threads in [1, 3] {
-        let server = Server::builder()
-            .port(0)
-            .virtual_clock()
-            .threads(threads)
-            .spawn();
+        let server = configured("clock virtual").threads(threads).spawn();
         let server = server.unwrap();
         let mut c = Wire::open(&server);
         c.expect(&["CLOCK SET 2000000000000"], ":2000000000000|");
@@ -309,20 +305,11 @@ fn timers_and_jobs_are_counted_in_all_databases() {
         (0..3).for_each(|_| drop(c.value()));
         let figures = |c: &mut Wire| -> String {
             let fields = info(c, "timers").remove("Timers").unwrap();
+            #[rustfmt::skip]
             let names = [
-                "timers_keys",
-                "timers_paused",
-                "timers_due_minute",
-                "timers_due_hour",
-                "timers_due_day",
-                "job_queues",
-                "jobs_ready",
-                "jobs_delayed",
-                "jobs_leased",
-                "jobs_dead",
-                "jobs_due_minute",
-                "jobs_due_hour",
-                "jobs_due_day",
+                "timers_keys", "timers_paused", "timers_due_minute", "timers_due_hour",
+                "timers_due_day", "job_queues", "jobs_ready", "jobs_delayed", "jobs_leased",
+                "jobs_dead", "jobs_due_minute", "jobs_due_hour", "jobs_due_day",
             ];
             names.map(|name| fields[name].as_str()).join(" ")
         };
@@ -336,12 +323,7 @@ fn timers_and_jobs_are_counted_in_all_databases() {
 
 #[test]
 fn fields_have_exact_values() {
-    let server = Server::builder()
-        .port(0)
-        .virtual_clock()
-        .option("maxmemory", "100mb")
-        .spawn()
-        .unwrap();
+    let server = server_with("clock virtual|maxmemory 100mb");
     let mut c = Wire::open(&server);
     for n in 0..300 {
         c.expect(&[&format!("SET {n} v PX {}", 100 + n)], "+OK|");
@@ -402,11 +384,7 @@ fn fields_have_exact_values() {
 
 #[test]
 fn errors_are_counted_by_code_until_resetstat() {
-    let server = Server::builder()
-        .port(0)
-        .option("enable-debug-command", "yes")
-        .spawn()
-        .unwrap();
+    let server = server_with("enable-debug-command yes");
     let mut c = Wire::open(&server);
     for line in ["NOSUCH", "GET", "DEBUG ERROR MYCODE", "INCR"] {
         c.text(line);

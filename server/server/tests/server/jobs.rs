@@ -7,7 +7,7 @@ use punctual_server::Server;
 use crate::killed::start;
 use crate::replication::{builder, caught_up, follow};
 use crate::waiters::{assert_no_waiters, block, with_threads};
-use crate::wire::{Open as _, Wire, eventually, run, show, shown};
+use crate::wire::{Open as _, Wire, eventually, run, server_with, show, shown};
 
 /// Takes a job. Returns its ID and token in the form for JOB ACK, and the number of the attempt.
 fn take(c: &mut Wire, line: &str) -> (String, i64) {
@@ -125,7 +125,7 @@ fn a_wait_in_job_take_ends_like_other_waits() {
 /// With the real clock, the loop sleeps until a job is due, while no client sends anything.
 #[test]
 fn a_worker_wakes_by_itself() {
-    let server = Server::builder().port(0).threads(2).spawn().unwrap();
+    let server = server_with("threads 2");
     let mut c = Wire::open(&server);
     run(
         &mut c,

@@ -8,7 +8,7 @@ use punctual_server::Server;
 use punctual_server::log::{Level, Logger};
 
 use crate::process::{Process, Start as _};
-use crate::wire::{Open as _, Wire, eventually};
+use crate::wire::{Open as _, Wire, configured, eventually};
 
 /// Starts the program, which refuses the folder's files or the options. Returns its standard
 /// output.
@@ -140,9 +140,7 @@ fn a_damaged_append_only_file() {
 #[test]
 fn a_payload_that_restore_refuses() {
     let (lines, log) = mpsc::channel();
-    let server = Server::builder()
-        .port(0)
-        .option("enable-debug-command", "yes")
+    let server = configured("enable-debug-command yes")
         .logger(Logger::lines(Level::Warning, move |_, line| {
             let _ = lines.send(line.to_owned());
         }))
@@ -181,11 +179,8 @@ fn a_payload_that_restore_refuses() {
 fn a_rewrite_that_is_aborted() {
     let folder = tempfile::tempdir().unwrap();
     let (lines, log) = mpsc::channel();
-    let server = Server::builder()
-        .port(0)
+    let server = configured("appendonly yes|rdb-key-save-delay 2147483647")
         .option("dir", folder.path().to_str().unwrap())
-        .option("appendonly", "yes")
-        .option("rdb-key-save-delay", "2147483647")
         .logger(Logger::lines(Level::Notice, move |_, line| {
             let _ = lines.send(line.to_owned());
         }))

@@ -11,7 +11,7 @@ use punctual_server::{Builder, Server};
 use crate::replication::{caught_up, follow};
 use crate::waiters::with_threads;
 use crate::wire::redis::Redis;
-use crate::wire::{Open as _, Wire, eventually, run, show};
+use crate::wire::{Open as _, Wire, configured, eventually, run, server_with, show};
 
 /// Commands that give deadlines to members of a small and of a large set and sorted set.
 const DATASET: &[&str] = &[
@@ -79,10 +79,7 @@ const STATE: &str = "[32503680000000 -2 -1]\n[-1 32503680000001 -1]\n[3250368000
                      [32503680000000 32503680002999]\n[32503680000000 32503680002999]\n3000\n3000";
 
 fn kept(folder: &Path) -> Builder {
-    Server::builder()
-        .port(0)
-        .option("dir", folder.to_str().unwrap())
-        .option("enable-debug-command", "yes")
+    configured("enable-debug-command yes").option("dir", folder.to_str().unwrap())
 }
 
 #[test]
@@ -243,20 +240,10 @@ fn deadlines_of_members_survive_restarts() {
 /// It expires nothing itself, and shows no due member.
 #[test]
 fn a_replica_has_the_same_deadlines() {
-    let server = Server::builder()
-        .port(0)
-        .option("enable-debug-command", "yes")
-        .option("repl-diskless-sync-delay", "0")
-        .spawn()
-        .unwrap();
+    let server = server_with("enable-debug-command yes|repl-diskless-sync-delay 0");
     let mut primary = Wire::open(&server);
     fill(&mut primary);
-    let replica = follow(
-        server.port(),
-        Server::builder()
-            .port(0)
-            .option("enable-debug-command", "yes"),
-    );
+    let replica = follow(server.port(), configured("enable-debug-command yes"));
     let mut c = Wire::open(&replica);
     assert_eq!(state(&mut c), STATE);
     run(

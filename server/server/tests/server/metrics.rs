@@ -7,13 +7,13 @@ use punctual_server::Server;
 
 use crate::redis_py::python_with;
 use crate::visit::{Response, get};
-use crate::wire::{Open as _, Wire};
+use crate::wire::{Open as _, Wire, configured};
 
 const OPEN_METRICS: &str =
     "Accept: application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.3";
 
 fn server() -> Server {
-    let server = Server::builder().port(0).metrics_port(0).virtual_clock();
+    let server = configured("clock virtual").metrics_port(0);
     server.spawn().unwrap()
 }
 
@@ -193,39 +193,22 @@ fn dashboards_find_their_metrics() {
     let server = server();
     Wire::open(&server).expect(&["SET a b"], "+OK|");
     let page = get(&server, "/metrics", &[]);
-    for name in [
-        "redis_up",
-        "redis_uptime_in_seconds",
-        "redis_start_time_seconds",
-        "redis_instance_info",
-        "redis_connected_clients",
-        "redis_blocked_clients",
-        "redis_memory_used_bytes",
-        "redis_memory_max_bytes",
-        "redis_memory_used_rss_bytes",
-        "redis_mem_fragmentation_ratio",
-        "redis_commands_processed_total",
-        "redis_commands_total",
-        "redis_commands_duration_seconds_total",
-        "redis_keyspace_hits_total",
-        "redis_keyspace_misses_total",
-        "redis_net_input_bytes_total",
-        "redis_net_output_bytes_total",
-        "redis_db_keys",
-        "redis_db_keys_expiring",
-        "redis_expired_keys_total",
-        "redis_evicted_keys_total",
-        "redis_connected_slaves",
-        "redis_master_repl_offset",
-        "redis_rdb_last_save_timestamp_seconds",
-        "redis_rdb_changes_since_last_save",
-        "redis_slowlog_length",
-        "redis_rejected_connections_total",
-        "redis_cpu_sys_seconds_total",
-        "redis_cpu_user_seconds_total",
-        "redis_pubsub_channels",
-        "redis_pubsub_patterns",
-    ] {
+    #[rustfmt::skip]
+    let metrics = [
+        "redis_up", "redis_uptime_in_seconds", "redis_start_time_seconds", "redis_instance_info",
+        "redis_connected_clients", "redis_blocked_clients", "redis_memory_used_bytes",
+        "redis_memory_max_bytes", "redis_memory_used_rss_bytes", "redis_mem_fragmentation_ratio",
+        "redis_commands_processed_total", "redis_commands_total",
+        "redis_commands_duration_seconds_total", "redis_keyspace_hits_total",
+        "redis_keyspace_misses_total", "redis_net_input_bytes_total",
+        "redis_net_output_bytes_total", "redis_db_keys", "redis_db_keys_expiring",
+        "redis_expired_keys_total", "redis_evicted_keys_total", "redis_connected_slaves",
+        "redis_master_repl_offset", "redis_rdb_last_save_timestamp_seconds",
+        "redis_rdb_changes_since_last_save", "redis_slowlog_length",
+        "redis_rejected_connections_total", "redis_cpu_sys_seconds_total",
+        "redis_cpu_user_seconds_total", "redis_pubsub_channels", "redis_pubsub_patterns",
+    ];
+    for name in metrics {
         let has = |line: &str| {
             let rest = line.strip_prefix(name);
             rest.is_some_and(|rest| rest.starts_with([' ', '{']))
@@ -236,10 +219,8 @@ fn dashboards_find_their_metrics() {
 
 #[test]
 fn replicas_and_their_primary_show_each_other() {
-    let primary = Server::builder()
-        .port(0)
+    let primary = configured("repl-diskless-sync-delay 0")
         .metrics_port(0)
-        .option("repl-diskless-sync-delay", "0")
         .spawn()
         .unwrap();
     let port = primary.port();
@@ -286,11 +267,9 @@ fn a_server_that_cannot_answer_is_down() {
 }
 
 fn is_down_while_a_script_is_busy(threads: usize) {
-    let server = Server::builder()
-        .port(0)
+    let server = configured("busy-reply-threshold 1")
         .threads(threads)
         .metrics_port(0)
-        .option("busy-reply-threshold", "1")
         .spawn()
         .unwrap();
     let mut busy = Wire::open(&server);

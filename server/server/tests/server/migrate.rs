@@ -6,13 +6,11 @@ use punctual_server::Server;
 use rustix::process::Signal;
 
 use crate::wire::redis::Redis;
-use crate::wire::{Open as _, Wire, eventually};
+use crate::wire::{Open as _, Wire, configured, eventually};
 
 fn start(threads: usize) -> Server {
-    Server::builder()
-        .port(0)
+    configured("enable-debug-command yes")
         .threads(threads)
-        .option("enable-debug-command", "yes")
         .spawn()
         .unwrap()
 }
@@ -229,7 +227,7 @@ fn the_loop_serves_clients_during_a_migration_and_no_change_is_lost() {
             ],
             "+OK|:1|",
         );
-        redis.signal(Signal::STOP);
+        redis.freeze();
         a.send(&[&format!(
             "MIGRATE 127.0.0.1 {port} \"\" 0 60000 KEYS unchanged changed deleted replaced"
         )]);
@@ -271,7 +269,7 @@ fn the_loop_serves_clients_during_a_migration_and_no_change_is_lost() {
 fn a_silent_target_times_out_and_the_key_stays() {
     let (ours, redis) = (start(1), Redis::start(&[]));
     let mut a = Wire::open(&ours);
-    redis.signal(Signal::STOP);
+    redis.freeze();
     let line = format!("MIGRATE 127.0.0.1 {} k 0 50", redis.port);
     const ERROR: &str = "-IOERR error or timeout reading to target instance|";
     a.expect(&["SET k v", &line, "GET k"], &format!("+OK|{ERROR}$1|v|"));
@@ -300,7 +298,7 @@ fn a_silent_target_times_out_and_the_key_stays() {
 fn a_migration_outlives_its_client_and_waits_for_a_pause() {
     let (ours, redis) = (start(1), Redis::start(&[]));
     let (mut a, mut c) = (Wire::open(&ours), Wire::open(&ours));
-    redis.signal(Signal::STOP);
+    redis.freeze();
     a.expect(&["SET k v"], "+OK|");
     a.send(&[&format!("MIGRATE 127.0.0.1 {} k 0 60000", redis.port)]);
     wait_for_migration(&mut c);
@@ -409,15 +407,12 @@ fn moved_keys_are_deleted_at_replicas_and_in_the_append_only_file() {
 /// A script that does not end keeps the keys locked. The migration ends after the script is killed.
 #[test]
 fn a_migration_waits_for_a_busy_script() {
-    let ours = Server::builder()
-        .port(0)
-        .threads(2)
-        .option("busy-reply-threshold", "1");
+    let ours = configured("threads 2|busy-reply-threshold 1");
     let (ours, redis) = (ours.spawn().unwrap(), Redis::start(&[]));
     // Connections are assigned to the loops in turn.
     let (mut a, mut script) = (Wire::open(&ours), Wire::open(&ours));
     let mut c = Wire::open(&ours);
-    redis.signal(Signal::STOP);
+    redis.freeze();
     a.expect(&["SET k v"], "+OK|");
     a.send(&[&format!("MIGRATE 127.0.0.1 {} k 0 60000", redis.port)]);
     wait_for_migration(&mut c);

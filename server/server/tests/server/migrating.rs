@@ -6,10 +6,8 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use punctual_server::Server;
-
 use crate::wire::redis::Redis;
-use crate::wire::{Wire, eventually};
+use crate::wire::{Wire, configured, eventually};
 
 /// A part of the page.
 #[derive(Clone, Copy)]
@@ -49,7 +47,7 @@ fn the_page_moves_all_data_there_and_back() {
         "--enable-debug-command",
         "yes",
     ]);
-    let builder = Server::builder().port(0).threads(2);
+    let builder = configured("threads 2");
     let ours = builder
         .option("repl-diskless-sync-delay", "0")
         .option("enable-debug-command", "yes")

@@ -32,15 +32,15 @@ fn script(text: &str) {
 
 /// A client of the cluster that follows redirections.
 struct Client {
-    /// One connection for each node that it knows.
-    nodes: Vec<Wire>,
+    /// Port of each node that it knows, and a connection.
+    nodes: Vec<(u16, Wire)>,
     last: usize,
 }
 
 impl Client {
     fn of(port: u16) -> Self {
         Self {
-            nodes: vec![Wire::to(port)],
+            nodes: vec![(port, Wire::to(port))],
             last: 0,
         }
     }
@@ -49,7 +49,7 @@ impl Client {
     fn ask(&mut self, line: &str) -> String {
         let end = Instant::now() + PATIENCE;
         loop {
-            let reply = self.nodes[self.last].text(line);
+            let reply = self.nodes[self.last].1.text(line);
             let Some(moved) = reply.strip_prefix("MOVED ") else {
                 if reply.starts_with("CLUSTERDOWN") && Instant::now() < end {
                     continue;
@@ -58,10 +58,10 @@ impl Client {
             };
             let (_, port) = moved.rsplit_once(':').unwrap();
             let port = port.parse().unwrap();
-            let known = self.nodes.iter().position(|node| node.port() == port);
+            let known = self.nodes.iter().position(|node| node.0 == port);
             self.last = known.unwrap_or(self.nodes.len());
             if known.is_none() {
-                self.nodes.push(Wire::to(port));
+                self.nodes.push((port, Wire::to(port)));
             }
         }
     }

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use punctual_server::{Server, StartError};
 
 use crate::visit::{self, Response, command, exactly, get, open};
-use crate::wire::{Open as _, Wire};
+use crate::wire::{Open as _, Wire, configured};
 
 fn server(password: &str) -> Server {
-    let server = Server::builder().port(0).metrics_port(0).virtual_clock();
+    let server = configured("clock virtual").metrics_port(0);
     server.option("metrics-password", password).spawn().unwrap()
 }
 
@@ -75,14 +75,7 @@ fn anybody_may_load_the_page_and_no_page_may_frame_it() {
         assert!(policy.contains("frame-ancestors 'none'") && !policy.contains("unsafe"));
         assert!(!page.body.is_empty() && page.header("access-control-allow-origin").is_empty());
         // The page works offline: it loads nothing from other sites and has no inline scripts.
-        for word in [
-            "http://",
-            "https://",
-            "//cdn",
-            "innerHTML",
-            "onclick",
-            "style=",
-        ] {
+        for word in "http:// https:// //cdn innerHTML onclick style=".split(' ') {
             assert!(!page.body.contains(word), "{path}: {word}");
         }
     }

@@ -5,15 +5,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::wire::redis::Redis;
-use crate::wire::{Open as _, Wire, fill_large, fill_small};
+use crate::wire::{Open as _, Wire, configured, fill_large, fill_small};
 use punctual_server::{Builder, LoadError, Server, StartError};
 
 fn builder(folder: &Path) -> Builder {
-    Server::builder()
-        .port(0)
-        .option("dir", folder.to_str().unwrap())
-        .option("save", "")
-        .option("enable-debug-command", "yes")
+    configured("save|enable-debug-command yes").option("dir", folder.to_str().unwrap())
 }
 
 fn file(folder: &Path) -> Vec<u8> {

@@ -11,17 +11,14 @@ use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
 use crate::wire::redis::Redis;
-use crate::wire::{Open as _, Wire, eventually};
+use crate::wire::{Open as _, Wire, configured, eventually};
 
 fn builder(threads: usize) -> Builder {
-    Server::builder()
-        .port(0)
-        .threads(threads)
-        .option("save", "")
-        .option("dir", std::env::temp_dir().to_str().unwrap())
-        .option("dbfilename", "no-such-file.rdb")
-        .option("enable-debug-command", "yes")
-        .option("repl-diskless-sync-delay", "0")
+    configured(
+        "save|dbfilename no-such-file.rdb|enable-debug-command yes|repl-diskless-sync-delay 0",
+    )
+    .threads(threads)
+    .option("dir", std::env::temp_dir().to_str().unwrap())
 }
 
 /// Starts a redis-server that is a replica of our server.

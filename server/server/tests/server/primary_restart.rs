@@ -2,19 +2,16 @@
 
 use std::path::Path;
 
-use punctual_server::{Builder, Server};
+use punctual_server::Builder;
 
 use crate::follower::{Follower, Synced};
 use crate::primary::info;
 use crate::wire::redis::Redis;
-use crate::wire::{Open as _, Wire, eventually};
+use crate::wire::{Open as _, Wire, configured, eventually};
 
 fn builder(folder: &Path) -> Builder {
-    Server::builder()
-        .port(0)
-        .option("save", "3600 1000000")
+    configured("save 3600 1000000|repl-diskless-sync-delay 0")
         .option("dir", folder.to_str().unwrap())
-        .option("repl-diskless-sync-delay", "0")
 }
 
 #[test]

@@ -3,19 +3,15 @@
 use std::time::Duration;
 
 use punctual_resp::encode_command;
-use punctual_server::{Builder, Server};
+use punctual_server::Builder;
 
 use crate::follower::{Follower, Synced};
 use crate::primary::info;
 use crate::wire::redis::Redis;
-use crate::wire::{Open as _, Wire, eventually, field};
+use crate::wire::{Open as _, Wire, configured, eventually, field};
 
 fn builder() -> Builder {
-    Server::builder()
-        .port(0)
-        .option("save", "")
-        .option("dbfilename", "no-such-file.rdb")
-        .option("repl-diskless-sync-delay", "0")
+    configured("save|dbfilename no-such-file.rdb|repl-diskless-sync-delay 0")
 }
 
 #[test]

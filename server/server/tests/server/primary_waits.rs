@@ -2,21 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-use punctual_server::{Builder, Server};
+use punctual_server::Builder;
 use rustix::process::Signal;
 
 use crate::follower::Follower;
 use crate::primary::info;
 use crate::process::{Process, Start as _};
 use crate::waiters::{block, waiting};
-use crate::wire::{Open as _, Wire, eventually};
+use crate::wire::{Open as _, Wire, configured, eventually};
 
 fn builder() -> Builder {
-    Server::builder()
-        .port(0)
-        .option("save", "")
-        .option("dbfilename", "no-such-file.rdb")
-        .option("repl-diskless-sync-delay", "0")
+    configured("save|dbfilename no-such-file.rdb|repl-diskless-sync-delay 0")
 }
 
 /// Reads the stream up to the request for an acknowledgement after `SET k v`.

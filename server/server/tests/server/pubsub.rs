@@ -3,13 +3,8 @@
 use std::time::Duration;
 
 use crate::process::{Process, Start as _};
-use crate::wire::{Open as _, Wire, eventually, unix_time};
+use crate::wire::{Open as _, Wire, configured, eventually, server_with, start, unix_time};
 use punctual_resp::Value;
-use punctual_server::Server;
-
-fn start() -> Server {
-    Server::builder().port(0).spawn().unwrap()
-}
 
 fn hello3(c: &mut Wire) {
     c.send(&["HELLO 3"]);
@@ -142,7 +137,7 @@ fn the_protocol_can_change_while_subscribed() {
 
 #[test]
 fn a_disconnected_subscriber_is_removed() {
-    let server = Server::builder().port(0).threads(2).spawn().unwrap();
+    let server = server_with("threads 2");
     let mut d = Wire::open(&server);
     for _ in 0..4 {
         let mut c = Wire::open(&server);
@@ -198,7 +193,7 @@ fn unsubscribing_from_ten_thousand_channels_is_fast() {
 
 #[test]
 fn every_class_of_event() {
-    let server = Server::builder().port(0).virtual_clock().spawn().unwrap();
+    let server = server_with("clock virtual");
     let (mut c, mut events) = (Wire::open(&server), Wire::open(&server));
     events.expect(
         &["PSUBSCRIBE __key*__:*"],
@@ -276,11 +271,8 @@ fn every_class_of_event() {
 #[test]
 fn expired_keys_are_published_once_and_in_order() {
     for threads in ["1", "2"] {
-        let server = Server::builder()
-            .port(0)
+        let server = configured("notify-keyspace-events Ex|clock virtual")
             .option("threads", threads)
-            .option("notify-keyspace-events", "Ex")
-            .virtual_clock()
             .spawn()
             .unwrap();
         let (mut c, mut events) = (Wire::open(&server), Wire::open(&server));
@@ -314,7 +306,7 @@ fn expired_keys_are_published_once_and_in_order() {
 
 #[test]
 fn last_values_of_expired_strings() {
-    let server = Server::builder().port(0).virtual_clock().spawn().unwrap();
+    let server = server_with("clock virtual");
     let (mut c, mut events) = (Wire::open(&server), Wire::open(&server));
     events.send(&["PSUBSCRIBE __key*"]);
     events.value();
@@ -365,11 +357,7 @@ fn last_values_of_expired_strings() {
 /// deadline.
 #[test]
 fn expired_events_arrive_on_time() {
-    let server = Server::builder()
-        .port(0)
-        .option("notify-keyspace-events", "Ex")
-        .spawn()
-        .unwrap();
+    let server = server_with("notify-keyspace-events Ex");
     let (mut c, mut events) = (Wire::open(&server), Wire::open(&server));
     events.send(&["SUBSCRIBE __keyevent@0__:expired"]);
     events.value();
@@ -403,7 +391,7 @@ fn expired_events_arrive_on_time() {
 
 #[test]
 fn publishers_and_listeners_on_different_loops() {
-    let server = Server::builder().port(0).threads(3).spawn().unwrap();
+    let server = server_with("threads 3");
     let mut listeners: Vec<Wire> = (0..6).map(|_| Wire::open(&server)).collect();
     for (n, l) in listeners.iter_mut().enumerate() {
         if n % 2 == 0 {

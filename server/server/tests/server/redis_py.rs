@@ -4,6 +4,7 @@
 //! The tests need a Python with the module `redis`, which `scripts/setup python` installs. Without
 //! it, they print that they were skipped.
 
+use crate::wire::server_with;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -83,7 +84,7 @@ fn workers_of_the_python_package_work() {
 #[test]
 fn programs_of_the_page_of_jobs_work() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let server = Server::builder().port(0).virtual_clock().spawn().unwrap();
+    let server = server_with("clock virtual");
     let paths = [
         "docs/jobs.md",
         "bindings/python/python/punctual/jobs.py",

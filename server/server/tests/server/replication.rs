@@ -7,7 +7,7 @@ use std::thread;
 use punctual_server::{Builder, Server};
 
 use crate::wire::redis::Redis;
-use crate::wire::{Open as _, Wire, eventually, fill_large, fill_small};
+use crate::wire::{Open as _, Wire, configured, eventually, fill_large, fill_small};
 
 /// Starts a redis-server as a primary that begins full synchronizations at once.
 pub fn primary(options: &[&str]) -> Redis {
@@ -22,9 +22,7 @@ pub fn primary(options: &[&str]) -> Redis {
 }
 
 pub fn builder() -> Builder {
-    Server::builder()
-        .port(0)
-        .option("enable-debug-command", "yes")
+    configured("enable-debug-command yes")
 }
 
 /// Starts a replica of the server on `port`.

@@ -4,16 +4,14 @@ use punctual_resp::Value;
 use punctual_server::Server;
 
 use crate::wire::redis::Redis;
-use crate::wire::{Open as _, Wire, eventually};
+use crate::wire::{Open as _, Wire, configured, eventually, server_with};
 
 const BUSY: &str =
     "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
 const KILLED: &str = "ERR Script killed by user with SCRIPT KILL...";
 
 fn start(threads: &str) -> Server {
-    Server::builder()
-        .port(0)
-        .virtual_clock()
+    configured("clock virtual")
         .option("threads", threads)
         .spawn()
         .unwrap()
@@ -40,13 +38,7 @@ fn expect_killed(runner: &mut Wire) {
 /// during a script.
 #[test]
 fn keys_of_free_shards_expire_while_a_script_does_not_end() {
-    let server = Server::builder()
-        .port(0)
-        .option("threads", "2")
-        .option("shards", "64")
-        .option("notify-keyspace-events", "Ex")
-        .spawn()
-        .unwrap();
+    let server = server_with("threads 2|shards 64|notify-keyspace-events Ex");
     let [mut c, mut listener, mut runner] = [(); 3].map(|()| Wire::open(&server));
     let channel = "__keyevent@0__:expired";
     listener.send(&[&format!("SUBSCRIBE {channel}")]);

@@ -27,7 +27,7 @@ fn start(threads: usize) -> (Server, Redis) {
 
 /// Makes the replica lag, and returns a client whose SHUTDOWN waits for the replica.
 fn wait(server: &Server, replica: &Redis) -> Wire {
-    replica.signal(Signal::STOP);
+    replica.freeze();
     let (mut client, mut c) = (Wire::open(server), Wire::open(server));
     client.expect(&["SET k w"], "+OK|");
     client.send(&["SHUTDOWN"]);

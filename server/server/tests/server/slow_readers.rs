@@ -2,7 +2,7 @@
 
 use punctual_server::Server;
 
-use crate::wire::{Open as _, Wire, eventually, field};
+use crate::wire::{Open as _, Wire, configured, eventually, field};
 
 /// Lengths around the size at which a connection moves its output to chunks, and lengths far from
 /// it.
@@ -71,11 +71,8 @@ fn replies_arrive_complete_and_in_order() {
 #[test]
 fn held_replies_arrive_complete_and_in_order() {
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::builder()
-        .port(0)
+    let server = configured("appendonly yes|appendfsync always")
         .option("dir", folder.path().to_str().unwrap())
-        .option("appendonly", "yes")
-        .option("appendfsync", "always")
         .spawn()
         .unwrap();
     check(&server);

@@ -8,7 +8,7 @@ use crate::killed::start;
 use crate::replication::{builder, caught_up, follow, follow_with_redis};
 use crate::waiters::{block, with_threads};
 use crate::wire::redis::Redis;
-use crate::wire::{Open as _, Wire, eventually, run, show, shown};
+use crate::wire::{Open as _, Wire, eventually, run, server_with, show, shown};
 
 #[test]
 fn the_loop_serves_readers_whose_entries_lapse() {
@@ -65,7 +65,7 @@ fn the_loop_serves_readers_whose_entries_lapse() {
 /// With the real clock, the loop sleeps until the lease ends, while no client sends anything.
 #[test]
 fn a_reader_wakes_by_itself() {
-    let server = Server::builder().port(0).threads(2).spawn().unwrap();
+    let server = server_with("threads 2");
     let (mut c, mut reader) = (Wire::open(&server), Wire::open(&server));
     run(
         &mut c,

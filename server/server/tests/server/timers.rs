@@ -258,97 +258,35 @@ fn errors_are_counted_kept_and_published() {
 }
 
 /// Commands that are refused, and the start of their errors.
+#[rustfmt::skip]
 const REFUSED: &[(&str, &str)] = &[
-    (
-        "TIMER SET t IN 1 DO nosuch a",
-        "ERR unknown command 'nosuch'",
-    ),
-    (
-        "TIMER SET t IN 1 DO GET",
-        "ERR wrong number of arguments for 'get' command",
-    ),
-    (
-        "TIMER SET t IN 1 DO CONFIG nosuch",
-        "ERR unknown subcommand",
-    ),
-    (
-        "TIMER SET t IN 1 DO BLPOP l 0",
-        "ERR 'blpop' may wait, which a timer cannot",
-    ),
-    (
-        "TIMER SET t IN 1 DO SUBSCRIBE c",
-        "ERR 'subscribe' is not allowed in a timer",
-    ),
-    (
-        "TIMER SET t IN 1 DO MULTI",
-        "ERR 'multi' is not allowed in a timer",
-    ),
-    (
-        "TIMER SET t IN 1 DO AUTH a",
-        "ERR 'auth' is not allowed in a timer",
-    ),
-    (
-        "TIMER SET t IN 1 DO SELECT 1",
-        "ERR 'select' is not allowed in a timer",
-    ),
-    (
-        "TIMER SET t IN 1 DO SHUTDOWN",
-        "ERR 'shutdown' is not allowed in a timer",
-    ),
-    (
-        "TIMER SET t IN 1 DO CONFIG SET maxmemory 1",
-        "ERR 'config|set' is not allowed in a timer",
-    ),
-    (
-        "TIMER SET t IN 1 DO TIMER RUN t",
-        "ERR 'timer|run' is not allowed in a timer",
-    ),
-    (
-        "TIMER SET t IN 1 DO TIMER SET t IN 1 DO INCR a",
-        "ERR 'timer|set' is not allowed in a timer",
-    ),
+    ("TIMER SET t IN 1 DO nosuch a", "ERR unknown command 'nosuch'"),
+    ("TIMER SET t IN 1 DO GET", "ERR wrong number of arguments for 'get' command"),
+    ("TIMER SET t IN 1 DO CONFIG nosuch", "ERR unknown subcommand"),
+    ("TIMER SET t IN 1 DO BLPOP l 0", "ERR 'blpop' may wait, which a timer cannot"),
+    ("TIMER SET t IN 1 DO SUBSCRIBE c", "ERR 'subscribe' is not allowed in a timer"),
+    ("TIMER SET t IN 1 DO MULTI", "ERR 'multi' is not allowed in a timer"),
+    ("TIMER SET t IN 1 DO AUTH a", "ERR 'auth' is not allowed in a timer"),
+    ("TIMER SET t IN 1 DO SELECT 1", "ERR 'select' is not allowed in a timer"),
+    ("TIMER SET t IN 1 DO SHUTDOWN", "ERR 'shutdown' is not allowed in a timer"),
+    ("TIMER SET t IN 1 DO CONFIG SET maxmemory 1", "ERR 'config|set' is not allowed in a timer"),
+    ("TIMER SET t IN 1 DO TIMER RUN t", "ERR 'timer|run' is not allowed in a timer"),
+    ("TIMER SET t IN 1 DO TIMER SET t IN 1 DO INCR a", "ERR 'timer|set' is not allowed in a timer"),
     ("TIMER SET t IN -1 DO INCR a", "ERR value is out of range"),
-    (
-        "TIMER SET t IN x DO INCR a",
-        "ERR value is not an integer or out of range",
-    ),
-    (
-        "TIMER SET t EVERY 0 DO INCR a",
-        "ERR EVERY needs at least 1 millisecond",
-    ),
-    (
-        "TIMER SET t EVERY 10 OFFSET 10 DO INCR a",
-        "ERR OFFSET must be less than EVERY",
-    ),
-    (
-        "TIMER SET t EVERY 10 LIMIT 0 DO INCR a",
-        "ERR LIMIT needs at least 1 run",
-    ),
-    (
-        "TIMER SET t EVERY 10 END 5 DO INCR a",
-        "ERR the timer would never fire",
-    ),
+    ("TIMER SET t IN x DO INCR a", "ERR value is not an integer or out of range"),
+    ("TIMER SET t EVERY 0 DO INCR a", "ERR EVERY needs at least 1 millisecond"),
+    ("TIMER SET t EVERY 10 OFFSET 10 DO INCR a", "ERR OFFSET must be less than EVERY"),
+    ("TIMER SET t EVERY 10 LIMIT 0 DO INCR a", "ERR LIMIT needs at least 1 run"),
+    ("TIMER SET t EVERY 10 END 5 DO INCR a", "ERR the timer would never fire"),
     ("TIMER SET t IN 1 EVERY 1 DO INCR a", "ERR syntax error"),
     ("TIMER SET t IN 1 LIMIT 3 DO INCR a", "ERR syntax error"),
     ("TIMER SET t NX GET IN 1 DO INCR a", "ERR syntax error"),
     ("TIMER SET t IN 1 USER admin DO INCR a", "ERR syntax error"),
     ("TIMER SET t IN 1 INCR a b", "ERR syntax error"),
-    (
-        "TIMER SET t CRON \"61 * * * *\" DO INCR a",
-        "ERR invalid minute '61'",
-    ),
-    (
-        "TIMER SET t CRON \"0 0 30 2 *\" DO INCR a",
-        "ERR no day matches '0 0 30 2 *'",
-    ),
-    (
-        "TIMER SET t CRON @daily TZ Mars/Base DO INCR a",
-        "ERR unknown time zone 'Mars/Base'",
-    ),
-    (
-        "TIMER STATE t 0 0 0 0 0 0 x",
-        "ERR TIMER STATE is for logs of changes only",
-    ),
+    ("TIMER SET t CRON \"61 * * * *\" DO INCR a", "ERR invalid minute '61'"),
+    ("TIMER SET t CRON \"0 0 30 2 *\" DO INCR a", "ERR no day matches '0 0 30 2 *'"),
+    ("TIMER SET t CRON @daily TZ Mars/Base DO INCR a", "ERR unknown time zone 'Mars/Base'"),
+    ("TIMER STATE t 0 0 0 0 0 0 x", "ERR TIMER STATE is for logs of changes only"),
     ("TIMER LIST COUNT 0", "ERR syntax error"),
     ("TIMER NEXT t COUNT 1001", "ERR COUNT is at most 1000"),
 ];

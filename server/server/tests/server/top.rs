@@ -11,7 +11,7 @@ use punctual_top::{Line, Options, Sample, State, Target, View, draw};
 use crate::killed::start;
 use crate::tls::Authority;
 use crate::wire::redis::Redis;
-use crate::wire::{Open as _, Wire, eventually};
+use crate::wire::{Open as _, Wire, configured, eventually, server_with};
 
 /// Runs `punctual top --once`.
 fn once(words: &[&str], password: Option<&str>) -> Output {
@@ -56,7 +56,7 @@ fn drawn(state: &mut State, width: u16, height: u16) -> String {
 
 /// Starts a server with a virtual clock, three timers and two queues.
 fn future() -> (Server, Wire) {
-    let server = Server::builder().port(0).virtual_clock().spawn().unwrap();
+    let server = server_with("clock virtual");
     let mut c = Wire::open(&server);
     for line in [
         "CLOCK SET 2000000000000",
@@ -206,11 +206,8 @@ fn a_redis_server_is_shown_without_our_own_figures() {
 /// Starts a node of a cluster. Returns it, a client, and the port of its bus.
 fn node(folder: &Path) -> (Server, Wire, u16) {
     let bus_port = free_port();
-    let server = Server::builder()
-        .port(0)
-        .option("cluster-enabled", "yes")
+    let server = configured("cluster-enabled yes|repl-diskless-sync-delay 0")
         .option("cluster-port", &bus_port.to_string())
-        .option("repl-diskless-sync-delay", "0")
         .option("dir", &folder.display().to_string())
         .spawn()
         .unwrap();

@@ -4,13 +4,11 @@
 use punctual_resp::Value;
 use punctual_server::Server;
 
-use crate::wire::{Open as _, Wire, eventually};
+use crate::wire::{Open as _, Wire, configured, eventually};
 
 fn start(threads: usize) -> Server {
-    Server::builder()
-        .port(0)
+    configured("enable-debug-command yes")
         .threads(threads)
-        .option("enable-debug-command", "yes")
         .spawn()
         .unwrap()
 }
@@ -163,10 +161,8 @@ fn flushes_invalidate_everything_once() {
 #[test]
 fn expired_keys_and_fields_invalidate_at_their_deadline() {
     for threads in [1, 4] {
-        let server = Server::builder()
-            .port(0)
+        let server = configured("clock virtual")
             .threads(threads)
-            .option("clock", "virtual")
             .spawn()
             .unwrap();
         let (mut c, mut w) = (tracking(&server, "NOLOOP"), Wire::open(&server));

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::wire::{Open as _, Wire, eventually, field};
+use crate::wire::{Open as _, Wire, configured, eventually, field, server_with};
 use punctual_resp::Value;
 use punctual_server::{Builder, Server};
 use punctual_store::events::{Classes, Silent};
@@ -17,11 +17,7 @@ fn with_threads(threads: &str) -> Server {
 }
 
 fn builder(threads: &str) -> Builder {
-    Server::builder()
-        .port(0)
-        .virtual_clock()
-        .option("threads", threads)
-        .option("enable-debug-command", "yes")
+    configured("clock virtual|enable-debug-command yes").option("threads", threads)
 }
 
 /// Returns the number of watches in the keyspace.
@@ -105,11 +101,7 @@ fn errors_while_queueing_abort_the_transaction() {
 
 #[test]
 fn authentication_is_required_before_multi() {
-    let server = Server::builder()
-        .port(0)
-        .option("requirepass", "x")
-        .spawn()
-        .unwrap();
+    let server = server_with("requirepass x");
     let mut c = Wire::open(&server);
     c.expect(
         &[
@@ -451,11 +443,7 @@ fn client_list_shows_transactions() {
 
 #[test]
 fn queued_commands_have_a_size_limit() {
-    let server = Server::builder()
-        .port(0)
-        .option("client-query-buffer-limit", "1mb")
-        .spawn()
-        .unwrap();
+    let server = server_with("client-query-buffer-limit 1mb");
     let mut c = Wire::open(&server);
     c.expect(&["MULTI"], "+OK|");
     let value = "v".repeat(60_000);

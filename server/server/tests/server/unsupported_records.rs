@@ -10,14 +10,10 @@ use punctual_server::{Builder, LoadError, Server, StartError};
 
 use crate::replication::primary_with;
 use crate::wire::redis::Redis;
-use crate::wire::{Open as _, Wire, eventually};
+use crate::wire::{Open as _, Wire, configured, eventually};
 
 fn builder(folder: &Path) -> Builder {
-    Server::builder()
-        .port(0)
-        .option("dir", folder.to_str().unwrap())
-        .option("save", "")
-        .option("enable-debug-command", "yes")
+    configured("save|enable-debug-command yes").option("dir", folder.to_str().unwrap())
 }
 
 /// The type `ReJSON-RL` in version 3, as a length of 64 bits.

@@ -22,20 +22,16 @@ use crate::value::string::Str;
 pub static COMMANDS: &[Command] = &[
     row("bitcount", -2, Flags::READONLY, range::bitcount)
         .access(&["RO access"])
-        .doc(
-            "2.6.0",
-            "O(N)",
-            "Counts the number of set bits (population counting) in a string.",
-        )
+        .since("2.6.0")
+        .complexity("O(N)")
+        .summary("Counts the number of set bits (population counting) in a string.")
         .history(UNITS)
         .syntax("key [range: start:integer end:integer [unit: BYTE | BIT]@7.0.0]"),
     row("bitfield", -2, GROW, field::bitfield)
         .access(&["RW access update variable_flags"])
-        .doc(
-            "3.2.0",
-            FIELD_COST,
-            "Performs arbitrary bitfield integer operations on a string.",
-        )
+        .since("3.2.0")
+        .complexity(FIELD_COST)
+        .summary("Performs arbitrary bitfield integer operations on a string.")
         .syntax(
             "key [operation: (get-block: GET (encoding offset)) | (write: [overflow-block: \
              OVERFLOW (WRAP | SAT | FAIL)] (write-operation: (set-block: SET (encoding offset \
@@ -44,31 +40,25 @@ pub static COMMANDS: &[Command] = &[
         ),
     row("bitfield_ro", -2, READ_FAST, field::bitfield_ro)
         .access(&["RO access"])
-        .doc(
-            "6.0.0",
-            FIELD_COST,
-            "Performs read-only bitfield integer operations on a string.",
-        )
+        .since("6.0.0")
+        .complexity(FIELD_COST)
+        .summary("Performs read-only bitfield integer operations on a string.")
         .syntax("key [get-block: GET (encoding offset)] ..."),
     row("bitop", -4, GROW, operation::bitop)
         .keys(2, -1, 1)
         .access(&["OW update", "RO access"])
-        .doc(
-            "2.6.0",
-            "O(N)",
-            "Performs a bitwise operation on strings and stores the result.",
-        )
+        .since("2.6.0")
+        .complexity("O(N)")
+        .summary("Performs a bitwise operation on strings and stores the result.")
         .syntax(
             "(operation: AND | OR | XOR | NOT | DIFF | DIFF1 | ANDOR | ONE) destkey:key \
              key:key1 ...",
         ),
     row("bitpos", -3, Flags::READONLY, range::bitpos)
         .access(&["RO access"])
-        .doc(
-            "2.8.7",
-            "O(N)",
-            "Finds the first set (1) or clear (0) bit in a string.",
-        )
+        .since("2.8.7")
+        .complexity("O(N)")
+        .summary("Finds the first set (1) or clear (0) bit in a string.")
         .history(UNITS)
         .syntax(
             "key bit:integer [range: start:integer [end-unit-block: end:integer [unit: BYTE | \
@@ -80,11 +70,8 @@ pub static COMMANDS: &[Command] = &[
         .syntax("key offset"),
     row("setbit", 4, GROW, single::setbit)
         .access(&["RW access update"])
-        .doc(
-            "2.2.0",
-            "O(1)",
-            "Sets or clears the bit at an offset of a string and returns its old value.",
-        )
+        .since("2.2.0")
+        .summary("Sets or clears the bit at an offset of a string and returns its old value.")
         .syntax("key offset value:integer"),
 ];
 

@@ -23,9 +23,8 @@ pub static COMMANDS: &[Command] = &[
     list("blmove", 6, GROW, lists::blmove)
         .keys(1, 2, 1)
         .access(&["RW access delete", "RW insert"])
-        .doc(
-            "6.2.0",
-            "O(1)",
+        .since("6.2.0")
+        .summary(
             "Pops an element from a list, pushes it to another list and returns it. Blocks until \
              an element is available.",
         )
@@ -36,9 +35,9 @@ pub static COMMANDS: &[Command] = &[
     list("blmovem", -6, POP.or(Flags::DENYOOM), lists::blmovem)
         .keys(1, 2, 1)
         .access(&["RW access delete", "RW insert"])
-        .doc(
-            "8.10.0",
-            "O(N) where N is the number of elements moved.",
+        .since("8.10.0")
+        .complexity("O(N) where N is the number of elements moved.")
+        .summary(
             "Moves elements from a list to another list and returns them. Blocks until enough \
              elements are available.",
         )
@@ -50,9 +49,11 @@ pub static COMMANDS: &[Command] = &[
     list("blmpop", -5, POP, lists::blmpop)
         .counted_keys(2)
         .access(&["RW access delete"])
-        .doc(
-            "7.0.0",
+        .since("7.0.0")
+        .complexity(
             "O(N+M) where N is the number of keys and M is the number of elements returned.",
+        )
+        .summary(
             "Pops elements from the first non-empty list of several. Blocks until an element is \
              available.",
         )
@@ -60,9 +61,9 @@ pub static COMMANDS: &[Command] = &[
     list("blpop", -3, POP, lists::blpop)
         .keys(1, -2, 1)
         .access(&["RW access delete"])
-        .doc(
-            "2.0.0",
-            "O(N) where N is the number of keys.",
+        .since("2.0.0")
+        .complexity("O(N) where N is the number of keys.")
+        .summary(
             "Removes and returns the first element of the first non-empty list. Blocks until an \
              element is available.",
         )
@@ -71,9 +72,9 @@ pub static COMMANDS: &[Command] = &[
     list("brpop", -3, POP, lists::brpop)
         .keys(1, -2, 1)
         .access(&["RW access delete"])
-        .doc(
-            "2.0.0",
-            "O(N) where N is the number of keys.",
+        .since("2.0.0")
+        .complexity("O(N) where N is the number of keys.")
+        .summary(
             "Removes and returns the last element of the first non-empty list. Blocks until an \
              element is available.",
         )
@@ -82,9 +83,8 @@ pub static COMMANDS: &[Command] = &[
     list("brpoplpush", 4, GROW, lists::brpoplpush)
         .keys(1, 2, 1)
         .access(&["RW access delete", "RW insert"])
-        .doc(
-            "2.2.0",
-            "O(1)",
+        .since("2.2.0")
+        .summary(
             "Pops the last element of a list, prepends it to another list and returns it. Blocks \
              until an element is available.",
         )
@@ -94,10 +94,12 @@ pub static COMMANDS: &[Command] = &[
     zset("bzmpop", -5, POP, zsets::bzmpop)
         .counted_keys(2)
         .access(&["RW access delete"])
-        .doc(
-            "7.0.0",
+        .since("7.0.0")
+        .complexity(
             "O(K) + O(M*log(N)) where K is the number of keys, N is the number of elements in the \
              sorted set and M is the number of elements popped.",
+        )
+        .summary(
             "Removes and returns members by score from the first non-empty sorted set. Blocks \
              until a member is available.",
         )
@@ -105,9 +107,9 @@ pub static COMMANDS: &[Command] = &[
     zset("bzpopmax", -3, POP_FAST, zsets::bzpopmax)
         .keys(1, -2, 1)
         .access(&["RW access delete"])
-        .doc(
-            "5.0.0",
-            "O(log(N)) where N is the number of elements in the sorted set.",
+        .since("5.0.0")
+        .complexity("O(log(N)) where N is the number of elements in the sorted set.")
+        .summary(
             "Removes and returns the member with the highest score from the first non-empty \
              sorted set. Blocks until a member is available.",
         )
@@ -116,9 +118,9 @@ pub static COMMANDS: &[Command] = &[
     zset("bzpopmin", -3, POP_FAST, zsets::bzpopmin)
         .keys(1, -2, 1)
         .access(&["RW access delete"])
-        .doc(
-            "5.0.0",
-            "O(log(N)) where N is the number of elements in the sorted set.",
+        .since("5.0.0")
+        .complexity("O(log(N)) where N is the number of elements in the sorted set.")
+        .summary(
             "Removes and returns the member with the lowest score from the first non-empty sorted \
              set. Blocks until a member is available.",
         )

@@ -12,11 +12,8 @@ pub static COMMANDS: &[Command] = &[
     row("dbsize", 1, Flags::READONLY.or(Flags::FAST), dbsize)
         .tips(&["request_policy:all_shards", "response_policy:agg_sum"])
         .categories(&["keyspace"])
-        .doc(
-            "1.0.0",
-            "O(1)",
-            "Returns the number of keys in the database.",
-        ),
+        .since("1.0.0")
+        .summary("Returns the number of keys in the database."),
     row(
         "flushall",
         -1,
@@ -25,21 +22,17 @@ pub static COMMANDS: &[Command] = &[
     )
     .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
     .categories(&["keyspace", "dangerous"])
-    .doc(
-        "1.0.0",
-        "O(N) where N is the total number of keys in all databases.",
-        "Removes all keys from all databases.",
-    )
+    .since("1.0.0")
+    .complexity("O(N) where N is the total number of keys in all databases.")
+    .summary("Removes all keys from all databases.")
     .history(FLUSH_HISTORY)
     .syntax("[flush-type: ASYNC@4.0.0 | SYNC@6.2.0]"),
     row("flushdb", -1, Flags::WRITE, flush_db)
         .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
         .categories(&["keyspace", "dangerous"])
-        .doc(
-            "1.0.0",
-            "O(N) where N is the number of keys in the database.",
-            "Removes all keys from the current database.",
-        )
+        .since("1.0.0")
+        .complexity("O(N) where N is the number of keys in the database.")
+        .summary("Removes all keys from the current database.")
         .history(FLUSH_HISTORY)
         .syntax("[flush-type: ASYNC@4.0.0 | SYNC@6.2.0]"),
     row(
@@ -49,12 +42,12 @@ pub static COMMANDS: &[Command] = &[
         swap_db,
     )
     .categories(&["keyspace", "dangerous"])
-    .doc(
-        "4.0.0",
+    .since("4.0.0")
+    .complexity(
         "O(N) where N is the number of clients watching or blocking on keys from both \
              databases.",
-        "Swaps two databases.",
     )
+    .summary("Swaps two databases.")
     .databases(|_| vec![1, 2])
     .syntax("index1:integer index2:integer"),
 ];
@@ -218,15 +211,13 @@ mod tests {
             20,
             "{events}"
         );
-        for (line, error) in [
+        fixture.expect(&[
             ("SWAPDB x y", "-ERR invalid first DB index"),
             ("SWAPDB 0 y", "-ERR invalid second DB index"),
             ("SWAPDB 99 y", "-ERR invalid second DB index"),
             ("SWAPDB 0 5000000000", "-ERR invalid second DB index"),
             ("SWAPDB 0 16", "-ERR DB index is out of range"),
             ("SWAPDB -1 0", "-ERR DB index is out of range"),
-        ] {
-            assert_eq!(fixture.run(line), error, "{line}");
-        }
+        ]);
     }
 }

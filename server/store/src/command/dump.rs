@@ -24,25 +24,22 @@ pub static COMMANDS: &[Command] = &[
         .keys(1, 1, 1)
         .access(&["RO access"])
         .tips(&["nondeterministic_output"])
-        .doc(
-            "2.6.0",
+        .since("2.6.0")
+        .complexity(
             "O(1) to access the key, plus O(N*M) to serialize it, where N is the number of \
              objects in the value and M is their average size.",
-            "Returns the serialized value of a key.",
         )
+        .summary("Returns the serialized value of a key.")
         .syntax("key"),
-    restore_row("restore", RESTORE, Group::Generic).doc(
-        "2.6.0",
-        RESTORE_TIME,
-        "Creates a key from a serialized value.",
-    ),
+    restore_row("restore", RESTORE, Group::Generic)
+        .since("2.6.0")
+        .complexity(RESTORE_TIME)
+        .summary("Creates a key from a serialized value."),
     // MIGRATE sends this command to a node at which a slot arrives.
     restore_row("restore-asking", RESTORE.or(Flags::ASKING), Group::Server)
-        .doc(
-            "3.0.0",
-            RESTORE_TIME,
-            "An internal command for migrating keys in a cluster.",
-        )
+        .since("3.0.0")
+        .complexity(RESTORE_TIME)
+        .summary("An internal command for migrating keys in a cluster.")
         .internal(),
 ];
 

@@ -17,67 +17,43 @@ use crate::value::Value;
 /// The family's rows.
 pub static COMMANDS: &[Command] = &[
     setter("expire", expire)
-        .doc(
-            "1.0.0",
-            "O(1)",
-            "Sets the expiration time of a key in seconds.",
-        )
+        .since("1.0.0")
+        .summary("Sets the expiration time of a key in seconds.")
         .syntax("key seconds [condition: NX | XX | GT | LT]@7.0.0"),
     setter("expireat", expire_at)
-        .doc(
-            "1.2.0",
-            "O(1)",
-            "Sets the expiration time of a key to a Unix timestamp.",
-        )
+        .since("1.2.0")
+        .summary("Sets the expiration time of a key to a Unix timestamp.")
         .syntax("key unix-time-seconds [condition: NX | XX | GT | LT]@7.0.0"),
     getter("expiretime", expire_time)
-        .doc(
-            "7.0.0",
-            "O(1)",
-            "Returns the expiration time of a key as a Unix timestamp.",
-        )
+        .since("7.0.0")
+        .summary("Returns the expiration time of a key as a Unix timestamp.")
         .syntax("key"),
     row("persist", 2, Flags::WRITE.or(Flags::FAST), persist)
         .access(&["RW update"])
         .doc("2.2.0", "O(1)", "Removes the expiration time of a key.")
         .syntax("key"),
     setter("pexpire", pexpire)
-        .doc(
-            "2.6.0",
-            "O(1)",
-            "Sets the expiration time of a key in milliseconds.",
-        )
+        .since("2.6.0")
+        .summary("Sets the expiration time of a key in milliseconds.")
         .syntax("key milliseconds [condition: NX | XX | GT | LT]@7.0.0"),
     setter("pexpireat", pexpire_at)
-        .doc(
-            "2.6.0",
-            "O(1)",
-            "Sets the expiration time of a key to a Unix timestamp in milliseconds.",
-        )
+        .since("2.6.0")
+        .summary("Sets the expiration time of a key to a Unix timestamp in milliseconds.")
         .syntax("key unix-time-milliseconds [condition: NX | XX | GT | LT]@7.0.0"),
     getter("pexpiretime", pexpire_time)
-        .doc(
-            "7.0.0",
-            "O(1)",
-            "Returns the expiration time of a key as a Unix timestamp in milliseconds.",
-        )
+        .since("7.0.0")
+        .summary("Returns the expiration time of a key as a Unix timestamp in milliseconds.")
         .syntax("key"),
     getter("pttl", pttl)
         .tips(NONDETERMINISTIC)
-        .doc(
-            "2.6.0",
-            "O(1)",
-            "Returns the remaining time to live of a key in milliseconds.",
-        )
+        .since("2.6.0")
+        .summary("Returns the remaining time to live of a key in milliseconds.")
         .history(NO_KEY)
         .syntax("key"),
     getter("ttl", ttl)
         .tips(NONDETERMINISTIC)
-        .doc(
-            "1.0.0",
-            "O(1)",
-            "Returns the remaining time to live of a key in seconds.",
-        )
+        .since("1.0.0")
+        .summary("Returns the remaining time to live of a key in seconds.")
         .history(NO_KEY)
         .syntax("key"),
 ];

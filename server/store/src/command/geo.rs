@@ -24,11 +24,11 @@ use crate::value::zset::parse_score;
 pub static COMMANDS: &[Command] = &[
     row("geoadd", -5, GROW, place::geoadd)
         .access(&["RW update"])
-        .doc(
-            "3.2.0",
+        .since("3.2.0")
+        .complexity(
             "O(log(N)) for each member added, where N is the number of members in the sorted set.",
-            "Adds members to a geospatial index. Creates the key if it doesn't exist.",
         )
+        .summary("Adds members to a geospatial index. Creates the key if it doesn't exist.")
         .history(&[("6.2.0", "Added the `CH`, `NX` and `XX` options.")])
         .syntax(
             "key [condition: NX | XX]@6.2.0 [change: CH@6.2.0] (data: longitude latitude \
@@ -36,34 +36,30 @@ pub static COMMANDS: &[Command] = &[
         ),
     row("geodist", -4, Flags::READONLY, place::geodist)
         .access(&["RO access"])
-        .doc(
-            "3.2.0",
-            "O(log(N))",
-            "Returns the distance between two members of a geospatial index.",
-        )
+        .since("3.2.0")
+        .complexity("O(log(N))")
+        .summary("Returns the distance between two members of a geospatial index.")
         .syntax("key member1 member2 [unit: M | KM | FT | MI]"),
     row("geohash", -2, Flags::READONLY, place::geohash)
         .access(&["RO access"])
-        .doc(
-            "3.2.0",
+        .since("3.2.0")
+        .complexity(
             "O(log(N)) for each member, where N is the number of members in the sorted set.",
-            "Returns the standard geohashes of members of a geospatial index.",
         )
+        .summary("Returns the standard geohashes of members of a geospatial index.")
         .syntax("key [member ...]"),
     row("geopos", -2, Flags::READONLY, place::geopos)
         .access(&["RO access"])
-        .doc(
-            "3.2.0",
-            "O(N) where N is the number of members requested.",
-            "Returns the longitude and latitude of members of a geospatial index.",
-        )
+        .since("3.2.0")
+        .complexity("O(N) where N is the number of members requested.")
+        .summary("Returns the longitude and latitude of members of a geospatial index.")
         .syntax("key [member ...]"),
     row("georadius", -6, GROW, search::georadius)
         .option_keys(&OptionKeys { from: 6, ..STORES })
         .access(&["RO access", "OW update", "OW update"])
-        .doc(
-            "3.2.0",
-            RADIUS_COST,
+        .since("3.2.0")
+        .complexity(RADIUS_COST)
+        .summary(
             "Returns or stores the members of a geospatial index within a distance from a point.",
         )
         .history(&[("6.2.0", "Added the `ANY` option for `COUNT`."), UPPER_CASE])
@@ -78,11 +74,9 @@ pub static COMMANDS: &[Command] = &[
         ),
     row("georadius_ro", -6, Flags::READONLY, search::georadius_ro)
         .access(&["RO access"])
-        .doc(
-            "3.2.10",
-            RADIUS_COST,
-            "Returns the members of a geospatial index within a distance from a point.",
-        )
+        .since("3.2.10")
+        .complexity(RADIUS_COST)
+        .summary("Returns the members of a geospatial index within a distance from a point.")
         .history(&[("6.2.0", "Added the `ANY` option for `COUNT`.")])
         .deprecated("6.2.0", "`GEOSEARCH` with the `BYRADIUS` argument")
         .syntax(
@@ -92,9 +86,9 @@ pub static COMMANDS: &[Command] = &[
     row("georadiusbymember", -5, GROW, search::georadiusbymember)
         .option_keys(&STORES)
         .access(&["RO access", "OW update", "OW update"])
-        .doc(
-            "3.2.0",
-            RADIUS_COST,
+        .since("3.2.0")
+        .complexity(RADIUS_COST)
+        .summary(
             "Returns or stores the members of a geospatial index within a distance from a member.",
         )
         .history(&[UPPER_CASE])
@@ -114,11 +108,9 @@ pub static COMMANDS: &[Command] = &[
         search::georadiusbymember_ro,
     )
     .access(&["RO access"])
-    .doc(
-        "3.2.10",
-        RADIUS_COST,
-        "Returns the members of a geospatial index within a distance from a member.",
-    )
+    .since("3.2.10")
+    .complexity(RADIUS_COST)
+    .summary("Returns the members of a geospatial index within a distance from a member.")
     .deprecated(
         "6.2.0",
         "`GEOSEARCH` with the `BYRADIUS` and `FROMMEMBER` arguments",
@@ -129,11 +121,9 @@ pub static COMMANDS: &[Command] = &[
     ),
     row("geosearch", -7, Flags::READONLY, search::geosearch)
         .access(&["RO access"])
-        .doc(
-            "6.2.0",
-            SEARCH_COST,
-            "Returns the members of a geospatial index inside a circle or a box.",
-        )
+        .since("6.2.0")
+        .complexity(SEARCH_COST)
+        .summary("Returns the members of a geospatial index inside a circle or a box.")
         .history(&[UPPER_CASE])
         .syntax(
             "key (from: FROMMEMBER member | FROMLONLAT (longitude latitude)) (by: (circle: \
@@ -144,9 +134,9 @@ pub static COMMANDS: &[Command] = &[
     row("geosearchstore", -8, GROW, search::geosearchstore)
         .keys(1, 2, 1)
         .access(&["OW update", "RO access"])
-        .doc(
-            "6.2.0",
-            SEARCH_COST,
+        .since("6.2.0")
+        .complexity(SEARCH_COST)
+        .summary(
             "Stores the members of a geospatial index inside a circle or a box in another key.",
         )
         .history(&[UPPER_CASE])

@@ -27,47 +27,41 @@ use crate::value::hash::Hash;
 pub static COMMANDS: &[Command] = &[
     row("hdel", -3, WRITE_FAST, write::hdel)
         .access(&["RW delete"])
-        .doc(
-            "2.0.0",
-            "O(N) where N is the number of fields to be removed.",
-            "Deletes fields of a hash. Deletes the hash if no fields remain.",
-        )
+        .since("2.0.0")
+        .complexity("O(N) where N is the number of fields to be removed.")
+        .summary("Deletes fields of a hash. Deletes the hash if no fields remain.")
         .history(&[("2.4.0", "Accepts multiple `field` arguments.")])
         .syntax("key field ..."),
     row("hexists", 3, READ_FAST, read::hexists)
         .access(&["RO"])
-        .doc(
-            "2.0.0",
-            "O(1)",
-            "Determines whether a field exists in a hash.",
-        )
+        .since("2.0.0")
+        .summary("Determines whether a field exists in a hash.")
         .syntax("key field"),
     row("hexpire", -6, GROW_FAST, parts::expire::<Hash, 1000, false>)
         .access(&["RW update"])
-        .doc(
-            "7.4.0",
-            PER_FIELD,
-            "Sets the expiration time of hash fields in seconds.",
-        )
+        .since("7.4.0")
+        .complexity(PER_FIELD)
+        .summary("Sets the expiration time of hash fields in seconds.")
         .syntax("key seconds [condition: NX | XX | GT | LT] FIELDS (numfields field ...)"),
-    row("hexpireat", -6, GROW_FAST, parts::expire::<Hash, 1000, true>)
-        .access(&["RW update"])
-        .doc(
-            "7.4.0",
-            PER_FIELD,
-            "Sets the expiration time of hash fields to a Unix timestamp.",
-        )
-        .syntax(
-            "key unix-time-seconds [condition: NX | XX | GT | LT] FIELDS (numfields field \
+    row(
+        "hexpireat",
+        -6,
+        GROW_FAST,
+        parts::expire::<Hash, 1000, true>,
+    )
+    .access(&["RW update"])
+    .since("7.4.0")
+    .complexity(PER_FIELD)
+    .summary("Sets the expiration time of hash fields to a Unix timestamp.")
+    .syntax(
+        "key unix-time-seconds [condition: NX | XX | GT | LT] FIELDS (numfields field \
              ...)",
-        ),
+    ),
     row("hexpiretime", -5, READ_FAST, parts::ttl::<Hash, 1000, true>)
         .access(&["RO access"])
-        .doc(
-            "7.4.0",
-            PER_FIELD,
-            "Returns the expiration times of hash fields as Unix timestamps.",
-        )
+        .since("7.4.0")
+        .complexity(PER_FIELD)
+        .summary("Returns the expiration times of hash fields as Unix timestamps.")
         .syntax("key FIELDS (numfields field ...)"),
     row("hget", 3, READ_FAST, read::hget)
         .access(&["RO access"])
@@ -80,20 +74,20 @@ pub static COMMANDS: &[Command] = &[
         .syntax("key"),
     row("hgetdel", -5, WRITE_FAST, extended::hgetdel)
         .access(&["RW access delete"])
-        .doc(
-            "8.0.0",
-            PER_FIELD,
+        .since("8.0.0")
+        .complexity(PER_FIELD)
+        .summary(
             "Returns the values of fields of a hash and deletes the fields. Deletes the hash if no \
              fields remain.",
         )
         .syntax("key FIELDS (numfields field ...)"),
     row("hgetex", -5, WRITE_FAST, extended::hgetex)
         .access(&["RW access update"])
-        .doc(
-            "8.0.0",
-            PER_FIELD,
-            "Returns the values of fields of a hash, and optionally sets or removes their expiration \
-             times.",
+        .since("8.0.0")
+        .complexity(PER_FIELD)
+        .summary(
+            "Returns the values of fields of a hash, and optionally sets or removes their \
+             expiration times.",
         )
         .syntax(
             "key [expiration: EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT \
@@ -101,18 +95,16 @@ pub static COMMANDS: &[Command] = &[
         ),
     row("hincrby", 4, GROW_FAST, write::hincrby)
         .access(&["RW access update"])
-        .doc(
-            "2.0.0",
-            "O(1)",
+        .since("2.0.0")
+        .summary(
             "Increments the integer value of a field in a hash. Uses 0 as initial value if the \
              field doesn't exist.",
         )
         .syntax("key field increment:integer"),
     row("hincrbyfloat", 4, GROW_FAST, write::hincrbyfloat)
         .access(&["RW access update"])
-        .doc(
-            "2.6.0",
-            "O(1)",
+        .since("2.6.0")
+        .summary(
             "Increments the floating-point value of a field in a hash. Uses 0 as initial value if \
              the field doesn't exist.",
         )
@@ -122,109 +114,88 @@ pub static COMMANDS: &[Command] = &[
         .tips(UNORDERED)
         .doc("2.0.0", WHOLE, "Returns all field names of a hash.")
         .syntax("key"),
-    row("hlen", 2, READ_FAST, read::hlen).access(&["RO"]).doc(
-        "2.0.0",
-        "O(1)",
-        "Returns the number of fields in a hash.",
-    )
-    .syntax("key"),
+    row("hlen", 2, READ_FAST, read::hlen)
+        .access(&["RO"])
+        .since("2.0.0")
+        .summary("Returns the number of fields in a hash.")
+        .syntax("key"),
     row("hmget", -3, READ_FAST, read::hmget)
         .access(&["RO access"])
-        .doc(
-            "2.0.0",
-            "O(N) where N is the number of fields requested.",
-            "Returns the values of several fields in a hash.",
-        )
+        .since("2.0.0")
+        .complexity("O(N) where N is the number of fields requested.")
+        .summary("Returns the values of several fields in a hash.")
         .syntax("key field ..."),
     row("hmset", -4, GROW_FAST, write::hmset)
         .access(&["RW update"])
-        .doc(
-            "2.0.0",
-            "O(N) where N is the number of fields set.",
-            "Sets the values of several fields in a hash.",
-        )
+        .since("2.0.0")
+        .complexity("O(N) where N is the number of fields set.")
+        .summary("Sets the values of several fields in a hash.")
         .deprecated("4.0.0", "`HSET` with multiple field-value pairs")
         .syntax("key (data: field value) ..."),
     row("hpersist", -5, WRITE_FAST, parts::persist::<Hash>)
         .access(&["RW update"])
-        .doc(
-            "7.4.0",
-            PER_FIELD,
-            "Removes the expiration times of hash fields.",
-        )
+        .since("7.4.0")
+        .complexity(PER_FIELD)
+        .summary("Removes the expiration times of hash fields.")
         .syntax("key FIELDS (numfields field ...)"),
     row("hpexpire", -6, GROW_FAST, parts::expire::<Hash, 1, false>)
         .access(&["RW update"])
-        .doc(
-            "7.4.0",
-            PER_FIELD,
-            "Sets the expiration time of hash fields in milliseconds.",
-        )
+        .since("7.4.0")
+        .complexity(PER_FIELD)
+        .summary("Sets the expiration time of hash fields in milliseconds.")
         .syntax("key milliseconds [condition: NX | XX | GT | LT] FIELDS (numfields field ...)"),
     row("hpexpireat", -6, GROW_FAST, parts::expire::<Hash, 1, true>)
         .access(&["RW update"])
-        .doc(
-            "7.4.0",
-            PER_FIELD,
-            "Sets the expiration time of hash fields to a Unix timestamp in milliseconds.",
-        )
+        .since("7.4.0")
+        .complexity(PER_FIELD)
+        .summary("Sets the expiration time of hash fields to a Unix timestamp in milliseconds.")
         .syntax(
             "key unix-time-milliseconds [condition: NX | XX | GT | LT] FIELDS (numfields \
              field ...)",
         ),
     row("hpexpiretime", -5, READ_FAST, parts::ttl::<Hash, 1, true>)
         .access(&["RO access"])
-        .doc(
-            "7.4.0",
-            PER_FIELD,
-            "Returns the expiration times of hash fields as Unix timestamps in milliseconds.",
-        )
+        .since("7.4.0")
+        .complexity(PER_FIELD)
+        .summary("Returns the expiration times of hash fields as Unix timestamps in milliseconds.")
         .syntax("key FIELDS (numfields field ...)"),
     row("hpttl", -5, READ_FAST, parts::ttl::<Hash, 1, false>)
         .access(&["RO access"])
         .tips(&["nondeterministic_output"])
-        .doc(
-            "7.4.0",
-            PER_FIELD,
-            "Returns the remaining times to live of hash fields in milliseconds.",
-        )
+        .since("7.4.0")
+        .complexity(PER_FIELD)
+        .summary("Returns the remaining times to live of hash fields in milliseconds.")
         .syntax("key FIELDS (numfields field ...)"),
     row("hrandfield", -2, Flags::READONLY, random::hrandfield)
         .access(&["RO access"])
         .tips(&["nondeterministic_output"])
-        .doc(
-            "6.2.0",
-            "O(N) where N is the number of fields returned.",
-            "Returns one or more random fields of a hash.",
-        )
+        .since("6.2.0")
+        .complexity("O(N) where N is the number of fields returned.")
+        .summary("Returns one or more random fields of a hash.")
         .syntax("key [options: count [WITHVALUES]]"),
     row("hscan", -3, Flags::READONLY, read::hscan)
         .access(&["RO access"])
         .tips(&["nondeterministic_output"])
-        .doc(
-            "2.8.0",
+        .since("2.8.0")
+        .complexity(
             "O(1) for each call, O(N) for a complete iteration, where N is the number of fields \
              in the hash.",
-            "Iterates over the fields and values of a hash.",
         )
+        .summary("Iterates over the fields and values of a hash.")
         .history(&[("7.4.0", "Added the `NOVALUES` option.")])
         .syntax("key cursor [MATCH pattern] [COUNT count] [NOVALUES]"),
     row("hset", -4, GROW_FAST, write::hset)
         .access(&["RW update"])
-        .doc(
-            "2.0.0",
-            "O(1) for each field, so O(N) for N fields.",
-            "Creates fields of a hash or changes their values.",
-        )
+        .since("2.0.0")
+        .complexity("O(1) for each field, so O(N) for N fields.")
+        .summary("Creates fields of a hash or changes their values.")
         .history(&[("4.0.0", "Accepts multiple `field` and `value` arguments.")])
         .syntax("key (data: field value) ..."),
     row("hsetex", -6, GROW_FAST, extended::hsetex)
         .access(&["RW update"])
-        .doc(
-            "8.0.0",
-            "O(N) where N is the number of fields being set.",
-            "Sets the values of fields of a hash, and optionally their expiration time.",
-        )
+        .since("8.0.0")
+        .complexity("O(N) where N is the number of fields being set.")
+        .summary("Sets the values of fields of a hash, and optionally their expiration time.")
         .syntax(
             "key [condition: FNX | FXX] [expiration: EX seconds | PX milliseconds | EXAT \
              unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL] FIELDS (numfields \
@@ -232,28 +203,20 @@ pub static COMMANDS: &[Command] = &[
         ),
     row("hsetnx", 4, GROW_FAST, write::hsetnx)
         .access(&["RW insert"])
-        .doc(
-            "2.0.0",
-            "O(1)",
-            "Sets the value of a field in a hash, only if the field doesn't exist.",
-        )
+        .since("2.0.0")
+        .summary("Sets the value of a field in a hash, only if the field doesn't exist.")
         .syntax("key field value"),
     row("hstrlen", 3, READ_FAST, read::hstrlen)
         .access(&["RO"])
-        .doc(
-            "3.2.0",
-            "O(1)",
-            "Returns the length of the value of a field in a hash.",
-        )
+        .since("3.2.0")
+        .summary("Returns the length of the value of a field in a hash.")
         .syntax("key field"),
     row("httl", -5, READ_FAST, parts::ttl::<Hash, 1000, false>)
         .access(&["RO access"])
         .tips(&["nondeterministic_output"])
-        .doc(
-            "7.4.0",
-            PER_FIELD,
-            "Returns the remaining times to live of hash fields in seconds.",
-        )
+        .since("7.4.0")
+        .complexity(PER_FIELD)
+        .summary("Returns the remaining times to live of hash fields in seconds.")
         .syntax("key FIELDS (numfields field ...)"),
     row("hvals", 2, Flags::READONLY, read::hvals)
         .access(&["RO access"])

@@ -31,11 +31,9 @@ pub static COMMANDS: &[Command] = &[
     row("pfadd", -2, GROW.or(Flags::FAST), commands::pfadd)
         .keys(1, 1, 1)
         .access(&["RW insert"])
-        .doc(
-            SINCE,
-            "O(1) for each element added.",
-            "Adds elements to a HyperLogLog. Creates the key if it doesn't exist.",
-        )
+        .since(SINCE)
+        .complexity("O(1) for each element added.")
+        .summary("Adds elements to a HyperLogLog. Creates the key if it doesn't exist.")
         .syntax("key [element ...]"),
     row(
         "pfcount",
@@ -45,38 +43,32 @@ pub static COMMANDS: &[Command] = &[
     )
     .keys(1, -1, 1)
     .access(&["RW access"])
-    .doc(
-        SINCE,
+    .since(SINCE)
+    .complexity(
         "O(1) with a very small average constant time for one key; O(N) with much greater \
          constant times for N keys.",
-        "Returns the approximated cardinality of the union of HyperLogLogs.",
     )
+    .summary("Returns the approximated cardinality of the union of HyperLogLogs.")
     .syntax("key ..."),
     row("pfdebug", 3, GROW.or(Flags::ADMIN), debug::pfdebug)
         .keys(2, 2, 1)
         .access(&["RW access"])
-        .doc(
-            SINCE,
-            "N/A",
-            "An internal command for debugging HyperLogLog values.",
-        )
+        .since(SINCE)
+        .complexity("N/A")
+        .summary("An internal command for debugging HyperLogLog values.")
         .internal()
         .syntax("subcommand key"),
     row("pfmerge", -2, GROW, commands::pfmerge)
         .keys(1, -1, 1)
         .access(&["RW access insert", "RO access"])
-        .doc(
-            SINCE,
-            "O(N) to merge N HyperLogLogs, with high constant times.",
-            "Merges HyperLogLogs into one.",
-        )
+        .since(SINCE)
+        .complexity("O(N) to merge N HyperLogLogs, with high constant times.")
+        .summary("Merges HyperLogLogs into one.")
         .syntax("destkey:key [sourcekey:key1 ...]"),
     row("pfselftest", 1, Flags::ADMIN, debug::pfselftest)
-        .doc(
-            SINCE,
-            "N/A",
-            "An internal command for testing HyperLogLog values.",
-        )
+        .since(SINCE)
+        .complexity("N/A")
+        .summary("An internal command for testing HyperLogLog values.")
         .internal(),
 ];
 

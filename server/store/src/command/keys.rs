@@ -19,45 +19,43 @@ pub static COMMANDS: &[Command] = &[
     row("copy", -3, Flags::WRITE.or(Flags::DENYOOM), copy)
         .keys(1, 2, 1)
         .access(&["RO access", "OW update"])
-        .doc(
-            "6.2.0",
+        .since("6.2.0")
+        .complexity(
             "O(N) worst case for collections, where N is the number of nested items; O(1) for \
              strings.",
-            "Copies the value and the expiration time of a key to another key.",
         )
+        .summary("Copies the value and the expiration time of a key to another key.")
         .databases(databases_of_copy)
         .syntax("source:key destination:key1 [DB destination-db:integer] [REPLACE]"),
     row("del", -2, Flags::WRITE, del)
         .keys(1, -1, 1)
         .access(&["RM delete"])
         .tips(&["request_policy:multi_shard", "response_policy:agg_sum"])
-        .doc(
-            "1.0.0",
+        .since("1.0.0")
+        .complexity(
             "O(N) where N is the number of keys. For a list, a set, a sorted set or a hash, O(M) \
              where M is its number of elements.",
-            "Deletes keys.",
         )
+        .summary("Deletes keys.")
         .syntax("key ..."),
     row("exists", -2, READ_FAST, exists)
         .keys(1, -1, 1)
         .access(&["RO"])
         .tips(&["request_policy:multi_shard", "response_policy:agg_sum"])
-        .doc(
-            "1.0.0",
-            "O(N) where N is the number of keys.",
-            "Returns the number of given keys that exist.",
-        )
+        .since("1.0.0")
+        .complexity("O(N) where N is the number of keys.")
+        .summary("Returns the number of given keys that exist.")
         .history(&[("3.0.3", "Accepts multiple `key` arguments.")])
         .syntax("key ..."),
     row("keys", 2, Flags::READONLY.or(Flags::WHOLE), keys)
         .tips(&["request_policy:all_shards", "nondeterministic_output_order"])
         .categories(&["dangerous"])
-        .doc(
-            "1.0.0",
+        .since("1.0.0")
+        .complexity(
             "O(N) where N is the number of keys in the database, if key names and pattern have \
              limited length.",
-            "Returns all key names that match a pattern.",
         )
+        .summary("Returns all key names that match a pattern.")
         .syntax("pattern"),
     row("move", 3, WRITE_FAST.or(Flags::NO_CLUSTER), move_key)
         .keys(1, 1, 1)
@@ -71,28 +69,19 @@ pub static COMMANDS: &[Command] = &[
             "response_policy:special",
             "nondeterministic_output",
         ])
-        .doc(
-            "1.0.0",
-            "O(1)",
-            "Returns a random key name from the database.",
-        ),
+        .since("1.0.0")
+        .summary("Returns a random key name from the database."),
     row("rename", 3, Flags::WRITE, rename)
         .keys(1, 2, 1)
         .access(&["RW access delete", "OW update"])
-        .doc(
-            "1.0.0",
-            "O(1)",
-            "Renames a key and overwrites the destination.",
-        )
+        .since("1.0.0")
+        .summary("Renames a key and overwrites the destination.")
         .syntax("key newkey:key1"),
     row("renamenx", 3, WRITE_FAST, rename_nx)
         .keys(1, 2, 1)
         .access(&["RW access delete", "OW insert"])
-        .doc(
-            "1.0.0",
-            "O(1)",
-            "Renames a key, only if the new name doesn't exist.",
-        )
+        .since("1.0.0")
+        .summary("Renames a key, only if the new name doesn't exist.")
         .history(&[(
             "3.2.0",
             "No longer returns an error if both names are the same.",
@@ -102,11 +91,9 @@ pub static COMMANDS: &[Command] = &[
         .keys(1, -1, 1)
         .access(&["RO"])
         .tips(&["request_policy:multi_shard", "response_policy:agg_sum"])
-        .doc(
-            "3.2.1",
-            "O(N) where N is the number of keys.",
-            "Updates the last access time of keys and returns the number of keys that exist.",
-        )
+        .since("3.2.1")
+        .complexity("O(N) where N is the number of keys.")
+        .summary("Updates the last access time of keys and returns the number of keys that exist.")
         .syntax("key ..."),
     row("type", 2, READ_FAST, type_of)
         .keys(1, 1, 1)
@@ -117,12 +104,12 @@ pub static COMMANDS: &[Command] = &[
         .keys(1, -1, 1)
         .access(&["RM delete"])
         .tips(&["request_policy:multi_shard", "response_policy:agg_sum"])
-        .doc(
-            "4.0.0",
+        .since("4.0.0")
+        .complexity(
             "O(1) for each key; another thread frees the memory in O(N), where N is the number of \
              allocations of the values.",
-            "Deletes keys and frees their memory asynchronously.",
         )
+        .summary("Deletes keys and frees their memory asynchronously.")
         .syntax("key ..."),
 ];
 
@@ -350,7 +337,7 @@ fn random_key(cx: &mut Cx, _: Args, reply: &mut Reply) -> Result<(), Error> {
             reply.bulk(record.key.as_bytes());
             return Ok(());
         }
-        cx.turn.expire_met(number, db, id);
+        cx.turn.expire_due(number, db, id);
     }
     // Nearly all keys are due; more random picks would take long.
     let found = cx
@@ -478,7 +465,7 @@ mod tests {
         fixture.db = 3;
         assert_eq!(fixture.run("PTTL a"), ":500");
         fixture.db = 0;
-        for (line, error) in [
+        fixture.expect(&[
             (
                 "COPY a a",
                 "-ERR source and destination objects are the same",
@@ -499,9 +486,7 @@ mod tests {
             ),
             ("COPY a b DB", "-ERR syntax error"),
             ("COPY a b WITH", "-ERR syntax error"),
-        ] {
-            assert_eq!(fixture.run(line), error, "{line}");
-        }
+        ]);
     }
 
     #[test]

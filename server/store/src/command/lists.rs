@@ -20,20 +20,18 @@ use crate::value::list::PieceSize;
 pub static COMMANDS: &[Command] = &[
     row("lindex", 3, Flags::READONLY, read::lindex)
         .access(&["RO access"])
-        .doc(
-            "1.0.0",
+        .since("1.0.0")
+        .complexity(
             "O(N) where N is the number of elements to traverse to the index; O(1) for the first \
              and the last element.",
-            "Returns an element of a list by its index.",
         )
+        .summary("Returns an element of a list by its index.")
         .syntax("key index"),
     row("linsert", 5, GROW, change::linsert)
         .access(&["RW insert"])
-        .doc(
-            "2.2.0",
-            "O(N) where N is the number of elements to traverse to the pivot.",
-            "Inserts an element before or after another element of a list.",
-        )
+        .since("2.2.0")
+        .complexity("O(N) where N is the number of elements to traverse to the pivot.")
+        .summary("Inserts an element before or after another element of a list.")
         .syntax("key (where: BEFORE | AFTER) pivot element"),
     row("llen", 2, READ_FAST, read::llen)
         .access(&["RO"])
@@ -42,9 +40,8 @@ pub static COMMANDS: &[Command] = &[
     row("lmove", 5, GROW, transfer::lmove)
         .keys(1, 2, 1)
         .access(&["RW access delete", "RW insert"])
-        .doc(
-            "6.2.0",
-            "O(1)",
+        .since("6.2.0")
+        .summary(
             "Pops an element from a list, pushes it to another list and returns it. Deletes the \
              list if no elements remain.",
         )
@@ -52,9 +49,9 @@ pub static COMMANDS: &[Command] = &[
     row("lmovem", -5, GROW, transfer::lmovem)
         .keys(1, 2, 1)
         .access(&["RW access delete", "RW insert"])
-        .doc(
-            "8.10.0",
-            "O(N) where N is the number of elements moved.",
+        .since("8.10.0")
+        .complexity("O(N) where N is the number of elements moved.")
+        .summary(
             "Moves elements from a list to another list and returns them. Deletes the first list \
              if no elements remain.",
         )
@@ -66,18 +63,20 @@ pub static COMMANDS: &[Command] = &[
     row("lmpop", -4, Flags::WRITE, transfer::lmpop)
         .counted_keys(1)
         .access(&["RW access delete"])
-        .doc(
-            "7.0.0",
+        .since("7.0.0")
+        .complexity(
             "O(N+M) where N is the number of keys and M is the number of elements returned.",
+        )
+        .summary(
             "Pops elements from the first non-empty list of several. Deletes the list if no \
              elements remain.",
         )
         .syntax("numkeys key ... (where: LEFT | RIGHT) [COUNT count]"),
     row("lpop", -2, WRITE_FAST, ends::lpop)
         .access(&["RW access delete"])
-        .doc(
-            "1.0.0",
-            POP_COST,
+        .since("1.0.0")
+        .complexity(POP_COST)
+        .summary(
             "Removes and returns the first elements of a list. Deletes the list if no elements \
              remain.",
         )
@@ -85,70 +84,66 @@ pub static COMMANDS: &[Command] = &[
         .syntax("key [count@6.2.0]"),
     row("lpos", -3, Flags::READONLY, read::lpos)
         .access(&["RO access"])
-        .doc(
-            "6.0.6",
+        .since("6.0.6")
+        .complexity(
             "O(N) where N is the number of elements in the list; it may be constant near the ends \
              or with MAXLEN.",
-            "Returns the indexes of matching elements in a list.",
         )
+        .summary("Returns the indexes of matching elements in a list.")
         .syntax("key element [RANK rank:integer] [COUNT num-matches:integer] [MAXLEN len:integer]"),
     row("lpush", -3, GROW_FAST, ends::lpush)
         .access(&["RW insert"])
-        .doc(
-            "1.0.0",
-            PUSH_COST,
-            "Prepends elements to a list. Creates the key if it doesn't exist.",
-        )
+        .since("1.0.0")
+        .complexity(PUSH_COST)
+        .summary("Prepends elements to a list. Creates the key if it doesn't exist.")
         .history(&[("2.4.0", MANY_ADDED)])
         .syntax("key element ..."),
     row("lpushx", -3, GROW_FAST, ends::lpushx)
         .access(&["RW insert"])
-        .doc(
-            "2.2.0",
-            PUSH_COST,
-            "Prepends elements to a list, only if the list exists.",
-        )
+        .since("2.2.0")
+        .complexity(PUSH_COST)
+        .summary("Prepends elements to a list, only if the list exists.")
         .history(&[("4.0.0", MANY_ADDED)])
         .syntax("key element ..."),
     row("lrange", 4, Flags::READONLY, read::lrange)
         .access(&["RO access"])
-        .doc(
-            "1.0.0",
+        .since("1.0.0")
+        .complexity(
             "O(S+N) where S is the distance of the start from the head, or from the nearest end \
              of a large list, and N is the number of elements in the range.",
-            "Returns a range of elements from a list.",
         )
+        .summary("Returns a range of elements from a list.")
         .syntax("key start:integer stop:integer"),
     row("lrem", 4, Flags::WRITE, change::lrem)
         .access(&["RW delete"])
-        .doc(
-            "1.0.0",
+        .since("1.0.0")
+        .complexity(
             "O(N+M) where N is the length of the list and M is the number of elements removed.",
-            "Removes matching elements from a list. Deletes the list if no elements remain.",
         )
+        .summary("Removes matching elements from a list. Deletes the list if no elements remain.")
         .syntax("key count element"),
     row("lset", 4, GROW, change::lset)
         .access(&["RW update"])
-        .doc(
-            "1.0.0",
+        .since("1.0.0")
+        .complexity(
             "O(N) where N is the length of the list; O(1) for the first and the last element.",
-            "Sets an element of a list by its index.",
         )
+        .summary("Sets an element of a list by its index.")
         .syntax("key index element"),
     row("ltrim", 4, Flags::WRITE, change::ltrim)
         .access(&["RW delete"])
-        .doc(
-            "1.0.0",
-            "O(N) where N is the number of elements removed.",
+        .since("1.0.0")
+        .complexity("O(N) where N is the number of elements removed.")
+        .summary(
             "Removes the elements outside a range from a list. Deletes the list if no elements \
              remain.",
         )
         .syntax("key start:integer stop:integer"),
     row("rpop", -2, WRITE_FAST, ends::rpop)
         .access(&["RW access delete"])
-        .doc(
-            "1.0.0",
-            POP_COST,
+        .since("1.0.0")
+        .complexity(POP_COST)
+        .summary(
             "Removes and returns the last elements of a list. Deletes the list if no elements \
              remain.",
         )
@@ -157,9 +152,8 @@ pub static COMMANDS: &[Command] = &[
     row("rpoplpush", 3, GROW, transfer::rpoplpush)
         .keys(1, 2, 1)
         .access(&["RW access delete", "RW insert"])
-        .doc(
-            "1.2.0",
-            "O(1)",
+        .since("1.2.0")
+        .summary(
             "Pops the last element of a list, prepends it to another list and returns it. Deletes \
              the list if no elements remain.",
         )
@@ -167,20 +161,16 @@ pub static COMMANDS: &[Command] = &[
         .syntax("source:key destination:key1"),
     row("rpush", -3, GROW_FAST, ends::rpush)
         .access(&["RW insert"])
-        .doc(
-            "1.0.0",
-            PUSH_COST,
-            "Appends elements to a list. Creates the key if it doesn't exist.",
-        )
+        .since("1.0.0")
+        .complexity(PUSH_COST)
+        .summary("Appends elements to a list. Creates the key if it doesn't exist.")
         .history(&[("2.4.0", MANY_ADDED)])
         .syntax("key element ..."),
     row("rpushx", -3, GROW_FAST, ends::rpushx)
         .access(&["RW insert"])
-        .doc(
-            "2.2.0",
-            PUSH_COST,
-            "Appends elements to a list, only if the list exists.",
-        )
+        .since("2.2.0")
+        .complexity(PUSH_COST)
+        .summary("Appends elements to a list, only if the list exists.")
         .history(&[("4.0.0", MANY_ADDED)])
         .syntax("key element ..."),
 ];

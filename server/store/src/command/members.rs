@@ -9,166 +9,74 @@ use crate::turn::{Command, Handler};
 use crate::value::set::Set;
 use crate::value::zset::Zset;
 
-const READ: Flags = Flags::READONLY.or(Flags::FAST);
-const WRITE: Flags = Flags::WRITE.or(Flags::FAST);
-
-const fn row(
-    name: &'static str,
-    arity: i32,
-    flags: Flags,
-    group: Group,
-    handler: Handler,
-) -> Command {
-    Command::new(name, arity, flags, group, handler).keys(1, 1, 1)
+/// Returns a row of a command that sets or removes deadlines.
+const fn set(name: &'static str, arity: i32, group: Group, handler: Handler) -> Command {
+    let flags = Flags::WRITE.or(Flags::FAST);
+    Command::new(name, arity, flags, group, handler)
+        .keys(1, 1, 1)
+        .access(&["RW update"])
 }
 
-/// The rows for a type of collection; `$letter` begins the names of the commands.
+/// Returns a row of a command that replies deadlines.
+const fn get(name: &'static str, arity: i32, group: Group, handler: Handler) -> Command {
+    let flags = Flags::READONLY.or(Flags::FAST);
+    Command::new(name, arity, flags, group, handler)
+        .keys(1, 1, 1)
+        .access(&["RO access"])
+}
+
+/// Returns a row of a command that replies the time until deadlines.
+const fn left(name: &'static str, arity: i32, group: Group, handler: Handler) -> Command {
+    get(name, arity, group, handler).tips(&["nondeterministic_output"])
+}
+
+/// The rows for a type of collection. `$letter` begins the names of the commands, and `$set` is the
+/// name of the type in their summaries.
 macro_rules! members {
-    ($type:ty, $group:expr, $since:expr, $letter:literal, $set:literal) => {
-        &[
-            members!(
-                $group,
-                $since,
-                "RW update",
-                expire::<$type, 1000, false>,
-                concat!($letter, "expire"),
-                -6,
-                WRITE,
-                concat!("Sets the expiration time of ", $set, " members in seconds."),
-                "key seconds [condition: NX | XX | GT | LT] MEMBERS (nummembers member ...)"
-            ),
-            members!(
-                $group,
-                $since,
-                "RW update",
-                expire::<$type, 1000, true>,
-                concat!($letter, "expireat"),
-                -6,
-                WRITE,
-                concat!(
-                    "Sets the expiration time of ",
-                    $set,
-                    " members to a Unix timestamp."
-                ),
-                "key unix-time-seconds [condition: NX | XX | GT | LT] MEMBERS (nummembers member \
-                 ...)"
-            ),
-            members!(
-                $group,
-                $since,
-                "RO access",
-                ttl::<$type, 1000, true>,
-                concat!($letter, "expiretime"),
-                -5,
-                READ,
-                concat!(
-                    "Returns the expiration times of ",
-                    $set,
-                    " members as Unix timestamps."
-                ),
-                "key MEMBERS (nummembers member ...)"
-            ),
-            members!(
-                $group,
-                $since,
-                "RW update",
-                persist::<$type>,
-                concat!($letter, "persist"),
-                -5,
-                WRITE,
-                concat!("Removes the expiration times of ", $set, " members."),
-                "key MEMBERS (nummembers member ...)"
-            ),
-            members!(
-                $group,
-                $since,
-                "RW update",
-                expire::<$type, 1, false>,
-                concat!($letter, "pexpire"),
-                -6,
-                WRITE,
-                concat!(
-                    "Sets the expiration time of ",
-                    $set,
-                    " members in milliseconds."
-                ),
-                "key milliseconds [condition: NX | XX | GT | LT] MEMBERS (nummembers member ...)"
-            ),
-            members!(
-                $group,
-                $since,
-                "RW update",
-                expire::<$type, 1, true>,
-                concat!($letter, "pexpireat"),
-                -6,
-                WRITE,
-                concat!(
-                    "Sets the expiration time of ",
-                    $set,
-                    " members to a Unix timestamp in milliseconds."
-                ),
-                "key unix-time-milliseconds [condition: NX | XX | GT | LT] MEMBERS (nummembers \
-                 member ...)"
-            ),
-            members!(
-                $group,
-                $since,
-                "RO access",
-                ttl::<$type, 1, true>,
-                concat!($letter, "pexpiretime"),
-                -5,
-                READ,
-                concat!(
-                    "Returns the expiration times of ",
-                    $set,
-                    " members as Unix timestamps in milliseconds."
-                ),
-                "key MEMBERS (nummembers member ...)"
-            ),
-            members!(
-                $group,
-                $since,
-                "RO access",
-                ttl::<$type, 1, false>,
-                concat!($letter, "pttl"),
-                -5,
-                READ,
-                concat!(
-                    "Returns the remaining times to live of ",
-                    $set,
-                    " members in milliseconds."
-                ),
-                "key MEMBERS (nummembers member ...)"
-            )
-            .tips(&["nondeterministic_output"]),
-            members!(
-                $group,
-                $since,
-                "RO access",
-                ttl::<$type, 1000, false>,
-                concat!($letter, "ttl"),
-                -5,
-                READ,
-                concat!(
-                    "Returns the remaining times to live of ",
-                    $set,
-                    " members in seconds."
-                ),
-                "key MEMBERS (nummembers member ...)"
-            )
-            .tips(&["nondeterministic_output"]),
-        ]
+    (($group:expr, $since:expr, $letter:literal, $set:literal)
+     $($row:ident($name:literal, $arity:literal, $handler:expr)
+         $begin:literal $end:literal $syntax:literal;)*) => {
+        &[$(
+            $row(concat!($letter, $name), $arity, $group, $handler)
+                .since($since)
+                .complexity("O(N) where N is the number of specified members.")
+                .summary(concat!($begin, $set, $end))
+                .syntax($syntax),
+        )*]
     };
-    ($group:expr, $since:expr, $access:literal, $handler:expr, $name:expr, $arity:literal,
-        $flags:expr, $summary:expr, $syntax:literal) => {
-        row($name, $arity, $flags, $group, $handler)
-            .access(&[$access])
-            .doc(
-                $since,
-                "O(N) where N is the number of specified members.",
-                $summary,
-            )
-            .syntax($syntax)
+    ($type:ty, $group:expr, $since:expr, $letter:literal, $set:literal) => {
+        members! {
+            ($group, $since, $letter, $set)
+            set("expire", -6, expire::<$type, 1000, false>)
+                "Sets the expiration time of " " members in seconds."
+                "key seconds [condition: NX | XX | GT | LT] MEMBERS (nummembers member ...)";
+            set("expireat", -6, expire::<$type, 1000, true>)
+                "Sets the expiration time of " " members to a Unix timestamp."
+                "key unix-time-seconds [condition: NX | XX | GT | LT] MEMBERS (nummembers member \
+                 ...)";
+            get("expiretime", -5, ttl::<$type, 1000, true>)
+                "Returns the expiration times of " " members as Unix timestamps."
+                "key MEMBERS (nummembers member ...)";
+            set("persist", -5, persist::<$type>)
+                "Removes the expiration times of " " members."
+                "key MEMBERS (nummembers member ...)";
+            set("pexpire", -6, expire::<$type, 1, false>)
+                "Sets the expiration time of " " members in milliseconds."
+                "key milliseconds [condition: NX | XX | GT | LT] MEMBERS (nummembers member ...)";
+            set("pexpireat", -6, expire::<$type, 1, true>)
+                "Sets the expiration time of " " members to a Unix timestamp in milliseconds."
+                "key unix-time-milliseconds [condition: NX | XX | GT | LT] MEMBERS (nummembers \
+                 member ...)";
+            get("pexpiretime", -5, ttl::<$type, 1, true>)
+                "Returns the expiration times of " " members as Unix timestamps in milliseconds."
+                "key MEMBERS (nummembers member ...)";
+            left("pttl", -5, ttl::<$type, 1, false>)
+                "Returns the remaining times to live of " " members in milliseconds."
+                "key MEMBERS (nummembers member ...)";
+            left("ttl", -5, ttl::<$type, 1000, false>)
+                "Returns the remaining times to live of " " members in seconds."
+                "key MEMBERS (nummembers member ...)";
+        }
     };
 }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use punctual_cluster::slot::SLOTS;
 use punctual_resp::{Args, Reply};
 
+use crate::command::replies::help;
 use crate::error::Error;
 use crate::keyspace::notify::{Rule, set};
 use crate::keyspace::records::Id;
@@ -14,62 +15,51 @@ use crate::turn::{Command, Cx, Handler};
 use crate::value::stream::Stream;
 
 /// The family's rows.
-pub static COMMANDS: &[Command] = &[
-    Command::container("notify", Group::Server, SUBCOMMANDS).doc(
-        NOT_IN_REDIS,
-        "Depends on subcommand.",
-        "A container for rules that append keyspace events to streams.",
-    ),
-];
+pub static COMMANDS: &[Command] = &[Command::container("notify", Group::Server, SUBCOMMANDS)
+    .since(NOT_IN_REDIS)
+    .summary("A container for rules that append keyspace events to streams.")];
 
 /// Version that COMMAND DOCS shows for commands that Redis does not have.
 const NOT_IN_REDIS: &str = "255.255.255";
 
 static SUBCOMMANDS: &[Command] = &[
     change("del", -3, WRITE, del)
-        .doc(
-            NOT_IN_REDIS,
-            "O(N*M) where N is the number of rules and M is the number of names.",
-            "Deletes rules. Keeps their streams.",
-        )
+        .since(NOT_IN_REDIS)
+        .complexity("O(N*M) where N is the number of rules and M is the number of names.")
+        .summary("Deletes rules. Keeps their streams.")
         .syntax("name ..."),
     row("get", 3, READ, get)
-        .doc(
-            NOT_IN_REDIS,
-            "O(N) where N is the number of rules.",
-            "Returns the settings and the statistics of a rule.",
-        )
+        .since(NOT_IN_REDIS)
+        .complexity("O(N) where N is the number of rules.")
+        .summary("Returns the settings and the statistics of a rule.")
         .syntax("name"),
-    row("help", 2, READ, show_help).doc(
-        NOT_IN_REDIS,
-        "O(1)",
-        "Returns helpful text about the subcommands.",
-    ),
-    row("list", 2, READ, list).doc(
-        NOT_IN_REDIS,
-        "O(N) where N is the number of rules.",
-        "Returns the names of all rules.",
-    ),
+    row("help", 2, READ, |_, _, reply| help(reply, "NOTIFY", HELP))
+        .since(NOT_IN_REDIS)
+        .summary("Returns helpful text about the subcommands."),
+    row("list", 2, READ, list)
+        .since(NOT_IN_REDIS)
+        .complexity("O(N) where N is the number of rules.")
+        .summary("Returns the names of all rules."),
     change("set", -5, WRITE.or(Flags::DENYOOM), set_rule)
         .option_keys(&RULE_KEYS)
         .access(&["RW insert"])
-        .doc(
-            NOT_IN_REDIS,
+        .since(NOT_IN_REDIS)
+        .complexity(
             "O(N) where N is the number of rules. With MAXAGE also O(M) where M is the number of \
              entries that are removed from the stream.",
-            "Creates or replaces a rule.",
         )
+        .summary("Creates or replaces a rule.")
         .syntax(
             "name STREAM key [EVENTS letters] [MATCH pattern] [VALUE (NONE | STRING | \
              DUMP)] [MAXBYTES bytes:integer] [MAXAGE milliseconds]",
         ),
     row("streams", 3, Flags::STALE.or(Flags::WHOLE), streams)
-        .doc(
-            NOT_IN_REDIS,
+        .since(NOT_IN_REDIS)
+        .complexity(
             "O(N) where N is the number of rules. In cluster mode also O(M) where M is the number \
              of slots.",
-            "Returns the keys of a rule's streams on this server.",
         )
+        .summary("Returns the keys of a rule's streams on this server.")
         .syntax("name"),
 ];
 
@@ -205,30 +195,23 @@ fn list(cx: &mut Cx, _: Args, reply: &mut Reply) -> Result<(), Error> {
     Ok(())
 }
 
-fn show_help(_: &mut Cx, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    super::help(
-        reply,
-        "NOTIFY",
-        &[
-            "DEL <name> [<name> ...]",
-            "    Delete rules. Keep their streams.",
-            "GET <name>",
-            "    Return the settings and the statistics of a rule.",
-            "LIST",
-            "    Return the names of all rules.",
-            "SET <name> STREAM <key> [EVENTS <letters>] [MATCH <pattern>]",
-            "    [VALUE NONE|STRING|DUMP] [MAXBYTES <bytes>] [MAXAGE <milliseconds>]",
-            "    Append events of this database's keys to a stream, in the same atomic step as",
-            "    the changes themselves. EVENTS has the letters of notify-keyspace-events except",
-            "    K, E and m; the default is A. Values longer than MAXBYTES are left out. Entries",
-            "    older than MAXAGE are removed from the stream. In cluster mode each slot has its",
-            "    own stream, <key>{<tag>}.",
-            "STREAMS <name>",
-            "    Return the keys of the rule's streams on this server.",
-        ],
-    );
-    Ok(())
-}
+const HELP: &[&str] = &[
+    "DEL <name> [<name> ...]",
+    "    Delete rules. Keep their streams.",
+    "GET <name>",
+    "    Return the settings and the statistics of a rule.",
+    "LIST",
+    "    Return the names of all rules.",
+    "SET <name> STREAM <key> [EVENTS <letters>] [MATCH <pattern>]",
+    "    [VALUE NONE|STRING|DUMP] [MAXBYTES <bytes>] [MAXAGE <milliseconds>]",
+    "    Append events of this database's keys to a stream, in the same atomic step as",
+    "    the changes themselves. EVENTS has the letters of notify-keyspace-events except",
+    "    K, E and m; the default is A. Values longer than MAXBYTES are left out. Entries",
+    "    older than MAXAGE are removed from the stream. In cluster mode each slot has its",
+    "    own stream, <key>{<tag>}.",
+    "STREAMS <name>",
+    "    Return the keys of the rule's streams on this server.",
+];
 
 #[cfg(test)]
 mod slot_tests;

@@ -3,6 +3,7 @@
 use punctual_resp::{Args, Reply};
 
 use crate::arguments::{int, is};
+use crate::command::replies::help;
 use crate::error::Error;
 use crate::eviction::EvictionOrder;
 use crate::keyspace::records::Id;
@@ -12,27 +13,21 @@ use crate::value::string::Str;
 
 /// The family's rows.
 pub static COMMANDS: &[Command] = &[
-    Command::container("memory", Group::Server, &[MEMORY_USAGE]).doc(
-        "4.0.0",
-        "Depends on subcommand.",
-        "A container for memory diagnostics commands.",
-    ),
-    Command::container("object", Group::Generic, OBJECT).doc(
-        "2.2.3",
-        "Depends on subcommand.",
-        "A container for object introspection commands.",
-    ),
+    Command::container("memory", Group::Server, &[MEMORY_USAGE])
+        .since("4.0.0")
+        .summary("A container for memory diagnostics commands."),
+    Command::container("object", Group::Generic, OBJECT)
+        .since("2.2.3")
+        .summary("A container for object introspection commands."),
 ];
 
 const MEMORY_USAGE: Command =
     Command::new("usage", -3, Flags::READONLY, Group::Server, memory_usage)
         .keys(2, 2, 1)
         .access(&["RO"])
-        .doc(
-            "4.0.0",
-            "O(N) where N is the number of samples.",
-            "Estimates the memory usage of a key.",
-        )
+        .since("4.0.0")
+        .complexity("O(N) where N is the number of samples.")
+        .summary("Estimates the memory usage of a key.")
         .syntax("key [SAMPLES count]");
 
 /// DEBUG OBJECT: address, encoding and usage of a value. The container DEBUG is a server command.
@@ -50,19 +45,15 @@ static OBJECT: &[Command] = &[
         .doc("2.2.3", "O(1)", "Returns the internal encoding of a value.")
         .syntax("key"),
     row("freq", freq)
-        .doc(
-            "4.0.0",
-            "O(1)",
-            "Returns the logarithmic access frequency counter of a key.",
-        )
+        .since("4.0.0")
+        .summary("Returns the logarithmic access frequency counter of a key.")
         .syntax("key"),
-    Command::help(Group::Generic, "6.2.0", help),
+    Command::help(Group::Generic, "6.2.0", |_, _, reply| {
+        help(reply, "OBJECT", HELP)
+    }),
     row("idletime", idle_time)
-        .doc(
-            "2.2.3",
-            "O(1)",
-            "Returns the time since the last access to a key in seconds.",
-        )
+        .since("2.2.3")
+        .summary("Returns the time since the last access to a key in seconds.")
         .syntax("key"),
     row("refcount", ref_count)
         .doc("2.2.3", "O(1)", "Returns the reference count of a value.")
@@ -156,27 +147,20 @@ fn shares_integers(cx: &Cx) -> bool {
         )
 }
 
-fn help(_: &mut Cx, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    super::help(
-        reply,
-        "OBJECT",
-        &[
-            "ENCODING <key>",
-            "    Return the kind of internal representation used in order to store the value",
-            "    associated with a <key>.",
-            "FREQ <key>",
-            "    Return the access frequency index of the <key>. The returned integer is",
-            "    proportional to the logarithm of the recent access frequency of the key.",
-            "IDLETIME <key>",
-            "    Return the idle time of the <key>, that is the approximated number of",
-            "    seconds elapsed since the last access to the key.",
-            "REFCOUNT <key>",
-            "    Return the number of references of the value associated with the specified",
-            "    <key>.",
-        ],
-    );
-    Ok(())
-}
+const HELP: &[&str] = &[
+    "ENCODING <key>",
+    "    Return the kind of internal representation used in order to store the value",
+    "    associated with a <key>.",
+    "FREQ <key>",
+    "    Return the access frequency index of the <key>. The returned integer is",
+    "    proportional to the logarithm of the recent access frequency of the key.",
+    "IDLETIME <key>",
+    "    Return the idle time of the <key>, that is the approximated number of",
+    "    seconds elapsed since the last access to the key.",
+    "REFCOUNT <key>",
+    "    Return the number of references of the value associated with the specified",
+    "    <key>.",
+];
 
 fn memory_usage(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     let key = &args[2];

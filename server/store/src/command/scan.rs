@@ -30,12 +30,12 @@ pub static COMMANDS: &[Command] = &[Command::new(
     "request_policy:special",
     "response_policy:special",
 ])
-.doc(
-    "2.8.0",
+.since("2.8.0")
+.complexity(
     "O(1) for each call, O(N) for a complete iteration, where N is the number of keys in \
      the database.",
-    "Iterates over the key names in the database.",
 )
+.summary("Iterates over the key names in the database.")
 .history(&[("6.0.0", "Added the `TYPE` option.")])
 .syntax("cursor [MATCH pattern] [COUNT count] [TYPE type@6.0.0]")];
 
@@ -182,7 +182,7 @@ fn scan(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
             }
             // As in Redis, a due key expires if its name matches, regardless of TYPE.
             if record.has_expired(now) {
-                cx.turn.expire_met(number, db, id);
+                cx.turn.expire_due(number, db, id);
                 continue;
             }
             if !filter.is_of_type(record) {
@@ -321,7 +321,7 @@ mod tests {
         const INTEGER: &str = "-ERR value is not an integer or out of range";
         const EMPTY: &str = "*2 $1 0 *0";
         let mut fixture = Fixture::sharded(2);
-        for (line, reply) in [
+        fixture.expect(&[
             ("SCAN x", INVALID),
             ("SCAN x foo", INVALID),
             ("SCAN 1x", INVALID),
@@ -342,9 +342,7 @@ mod tests {
             ("SCAN 0 MATCH", "-ERR syntax error"),
             ("SCAN 0 WHAT 1", "-ERR syntax error"),
             ("SCAN 0 COUNT 5 MATCH", "-ERR syntax error"),
-        ] {
-            assert_eq!(fixture.run(line), reply, "{line}");
-        }
+        ]);
         assert_eq!(Cursor::parse(b"-18446744073709551615").unwrap(), Cursor(1));
         assert!(Cursor::parse(b" 1").is_err());
     }

@@ -21,20 +21,16 @@ use crate::value::set::Set;
 pub static COMMANDS: &[Command] = &[
     row("sadd", -3, GROW.or(Flags::FAST), change::sadd)
         .access(&["RW insert"])
-        .doc(
-            "1.0.0",
-            "O(1) for each member added, so O(N) to add N members.",
-            "Adds members to a set. Creates the key if it doesn't exist.",
-        )
+        .since("1.0.0")
+        .complexity("O(1) for each member added, so O(N) to add N members.")
+        .summary("Adds members to a set. Creates the key if it doesn't exist.")
         .history(MANY_MEMBERS)
         .syntax("key member ..."),
     row("saddex", -5, GROW.or(Flags::FAST), addex::<Set>)
         .access(&["RW update"])
-        .doc(
-            "8.12.0",
-            "O(N) where N is the number of members being added.",
-            "Adds members to a set, and optionally sets their expiration time.",
-        )
+        .since("8.12.0")
+        .complexity("O(N) where N is the number of members being added.")
+        .summary("Adds members to a set, and optionally sets their expiration time.")
         .syntax(
             "key [condition: MNX | MXX] [expiration: EX seconds | PX milliseconds | EXAT \
              unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL] MEMBERS \
@@ -53,11 +49,9 @@ pub static COMMANDS: &[Command] = &[
     row("sdiffcard", -3, Flags::READONLY, combine::sdiffcard)
         .counted_keys(1)
         .access(&["RO access"])
-        .doc(
-            "8.10.0",
-            ALL_COST,
-            "Returns the number of members of the difference of sets.",
-        )
+        .since("8.10.0")
+        .complexity(ALL_COST)
+        .summary("Returns the number of members of the difference of sets.")
         .syntax("numkeys key ... [LIMIT limit]"),
     row("sdiffstore", -3, GROW, combine::sdiffstore)
         .keys(1, -1, 1)
@@ -73,45 +67,34 @@ pub static COMMANDS: &[Command] = &[
     row("sintercard", -3, Flags::READONLY, combine::sintercard)
         .counted_keys(1)
         .access(&["RO access"])
-        .doc(
-            "7.0.0",
-            SMALLEST_COST,
-            "Returns the number of members of the intersection of sets.",
-        )
+        .since("7.0.0")
+        .complexity(SMALLEST_COST)
+        .summary("Returns the number of members of the intersection of sets.")
         .syntax("numkeys key ... [LIMIT limit]"),
     row("sinterstore", -3, GROW, combine::sinterstore)
         .keys(1, -1, 1)
         .access(&["RW update", "RO access"])
-        .doc(
-            "1.0.0",
-            SMALLEST_COST,
-            "Stores the intersection of sets in a key.",
-        )
+        .since("1.0.0")
+        .complexity(SMALLEST_COST)
+        .summary("Stores the intersection of sets in a key.")
         .syntax("destination:key key:key1 ..."),
     row("sismember", 3, READ_FAST, read::sismember)
         .access(&["RO"])
-        .doc(
-            "1.0.0",
-            "O(1)",
-            "Determines whether a member belongs to a set.",
-        )
+        .since("1.0.0")
+        .summary("Determines whether a member belongs to a set.")
         .syntax("key member"),
     row("smembers", 2, Flags::READONLY, read::smembers)
         .access(&["RO access"])
         .tips(ANY_ORDER)
-        .doc(
-            "1.0.0",
-            "O(N) where N is the number of members in the set.",
-            "Returns all members of a set.",
-        )
+        .since("1.0.0")
+        .complexity("O(N) where N is the number of members in the set.")
+        .summary("Returns all members of a set.")
         .syntax("key"),
     row("smismember", -3, READ_FAST, read::smismember)
         .access(&["RO access"])
-        .doc(
-            "6.2.0",
-            "O(N) where N is the number of members checked.",
-            "Determines for each of several members whether it belongs to a set.",
-        )
+        .since("6.2.0")
+        .complexity("O(N) where N is the number of members checked.")
+        .summary("Determines for each of several members whether it belongs to a set.")
         .syntax("key member ..."),
     row("smove", 4, WRITE_FAST, change::smove)
         .keys(1, 2, 1)
@@ -121,9 +104,9 @@ pub static COMMANDS: &[Command] = &[
     row("spop", -2, WRITE_FAST, random::spop)
         .access(&["RW access delete"])
         .tips(&["nondeterministic_output"])
-        .doc(
-            "1.0.0",
-            "O(1) without a count, else O(N) where N is the count.",
+        .since("1.0.0")
+        .complexity("O(1) without a count, else O(N) where N is the count.")
+        .summary(
             "Removes and returns random members of a set. Deletes the set if no members remain.",
         )
         .history(&[("3.2.0", "Added the `count` argument.")])
@@ -131,31 +114,27 @@ pub static COMMANDS: &[Command] = &[
     row("srandmember", -2, Flags::READONLY, random::srandmember)
         .access(&["RO access"])
         .tips(&["nondeterministic_output"])
-        .doc(
-            "1.0.0",
-            "O(1) without a count, else O(N) where N is the absolute value of the count.",
-            "Returns random members of a set.",
-        )
+        .since("1.0.0")
+        .complexity("O(1) without a count, else O(N) where N is the absolute value of the count.")
+        .summary("Returns random members of a set.")
         .history(&[("2.6.0", "Added the optional `count` argument.")])
         .syntax("key [count@2.6.0]"),
     row("srem", -3, WRITE_FAST, change::srem)
         .access(&["RW delete"])
-        .doc(
-            "1.0.0",
-            "O(N) where N is the number of members to be removed.",
-            "Removes members from a set. Deletes the set if no members remain.",
-        )
+        .since("1.0.0")
+        .complexity("O(N) where N is the number of members to be removed.")
+        .summary("Removes members from a set. Deletes the set if no members remain.")
         .history(MANY_MEMBERS)
         .syntax("key member ..."),
     row("sscan", -3, Flags::READONLY, read::sscan)
         .access(&["RO access"])
         .tips(&["nondeterministic_output"])
-        .doc(
-            "2.8.0",
+        .since("2.8.0")
+        .complexity(
             "O(1) for each call, O(N) for a complete iteration, where N is the number of members \
              in the set.",
-            "Iterates over the members of a set.",
         )
+        .summary("Iterates over the members of a set.")
         .syntax("key cursor [MATCH pattern] [COUNT count]"),
     row("sunion", -2, Flags::READONLY, combine::sunion)
         .keys(1, -1, 1)
@@ -166,11 +145,9 @@ pub static COMMANDS: &[Command] = &[
     row("sunioncard", -3, Flags::READONLY, combine::sunioncard)
         .counted_keys(1)
         .access(&["RO access"])
-        .doc(
-            "8.10.0",
-            ALL_COST,
-            "Returns the number of members of the union of sets.",
-        )
+        .since("8.10.0")
+        .complexity(ALL_COST)
+        .summary("Returns the number of members of the union of sets.")
         .syntax("numkeys key ... [APPROX] [LIMIT limit]"),
     row("sunionstore", -3, GROW, combine::sunionstore)
         .keys(1, -1, 1)

@@ -35,9 +35,9 @@ pub static COMMANDS: &[Command] = &[
             ..OPTIONS
         })
         .access(&["RO access", "RO access", "OW update"])
-        .doc(
-            "1.0.0",
-            COST,
+        .since("1.0.0")
+        .complexity(COST)
+        .summary(
             "Sorts the elements of a list, a set or a sorted set, and optionally stores the \
              result.",
         )
@@ -49,11 +49,9 @@ pub static COMMANDS: &[Command] = &[
     row("sort_ro", Flags::READONLY, sort_ro)
         .option_keys(&OPTIONS)
         .access(&["RO access", "RO access"])
-        .doc(
-            "7.0.0",
-            COST,
-            "Returns the sorted elements of a list, a set or a sorted set.",
-        )
+        .since("7.0.0")
+        .complexity(COST)
+        .summary("Returns the sorted elements of a list, a set or a sorted set.")
         .syntax(
             "key [by-pattern: BY pattern:pattern1] [LIMIT (offset count)] [get-pattern: GET \
              pattern:pattern1] ... [order: ASC | DESC] [sorting: ALPHA]",

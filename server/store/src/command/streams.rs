@@ -43,17 +43,15 @@ use crate::turn::{Command, Handler};
 pub static COMMANDS: &[Command] = &[
     row("xack", -4, WRITE_FAST, pending::xack)
         .access(&["RW update"])
-        .doc(
-            "5.0.0",
-            "O(1) for each message ID processed.",
-            "Acknowledges pending entries of a consumer group and returns their number.",
-        )
+        .since("5.0.0")
+        .complexity("O(1) for each message ID processed.")
+        .summary("Acknowledges pending entries of a consumer group and returns their number.")
         .syntax("key group id ..."),
     row("xackdel", -6, WRITE_FAST, references::xackdel)
         .access(&["RW delete"])
-        .doc(
-            "8.2.0",
-            "O(1) for each entry ID.",
+        .since("8.2.0")
+        .complexity("O(1) for each entry ID.")
+        .summary(
             "Acknowledges entries of a consumer group and deletes them from the stream, unless \
              `ACKED` is given and other groups still refer to them.",
         )
@@ -61,11 +59,11 @@ pub static COMMANDS: &[Command] = &[
     row("xadd", -5, GROW_FAST, add::xadd)
         .access(&["RW update"])
         .tips(RANDOM)
-        .doc(
-            "5.0.0",
+        .since("5.0.0")
+        .complexity(
             "O(1) to add an entry, O(N) to trim, where N is the number of removed entries.",
-            "Appends an entry to a stream. Creates the key if it doesn't exist.",
         )
+        .summary("Appends an entry to a stream. Creates the key if it doesn't exist.")
         .history(&[
             (
                 "6.2.0",
@@ -88,9 +86,9 @@ pub static COMMANDS: &[Command] = &[
     row("xautoclaim", -6, WRITE_FAST, claim::xautoclaim)
         .access(&["RW delete"])
         .tips(RANDOM)
-        .doc(
-            "6.2.0",
-            "O(1) if COUNT is small.",
+        .since("6.2.0")
+        .complexity("O(1) if COUNT is small.")
+        .summary(
             "Transfers ownership of pending entries of a consumer group that were idle for a \
              minimum time to another consumer.",
         )
@@ -102,9 +100,9 @@ pub static COMMANDS: &[Command] = &[
         .syntax("key group consumer min-idle-time start [COUNT count] [JUSTID]"),
     row("xcfgset", -2, WRITE_FAST, add::xcfgset)
         .access(&["RW update"])
-        .doc(
-            "8.6.0",
-            "O(N) where N is the number of messages that are forgotten.",
+        .since("8.6.0")
+        .complexity("O(N) where N is the number of messages that are forgotten.")
+        .summary(
             "Sets how long a stream remembers idempotent messages, and the maximum number of \
              messages for each producer.",
         )
@@ -112,63 +110,50 @@ pub static COMMANDS: &[Command] = &[
     row("xclaim", -6, WRITE_FAST, claim::xclaim)
         .access(&["RW update"])
         .tips(RANDOM)
-        .doc(
-            "5.0.0",
-            "O(log(N)) where N is the number of pending entries of the group.",
-            "Transfers ownership of pending entries of a consumer group to another consumer.",
-        )
+        .since("5.0.0")
+        .complexity("O(log(N)) where N is the number of pending entries of the group.")
+        .summary("Transfers ownership of pending entries of a consumer group to another consumer.")
         .syntax(
             "key group consumer min-idle-time id ... [IDLE ms:integer] [TIME \
              unix-time-milliseconds] [RETRYCOUNT count] [FORCE] [JUSTID] [LASTID lastid]",
         ),
     row("xdel", -3, WRITE_FAST, add::xdel)
         .access(&["RW delete"])
-        .doc(
-            "5.0.0",
-            "O(1) for each entry, regardless of the stream size.",
-            "Deletes entries of a stream and returns their number.",
-        )
+        .since("5.0.0")
+        .complexity("O(1) for each entry, regardless of the stream size.")
+        .summary("Deletes entries of a stream and returns their number.")
         .syntax("key id ..."),
     row("xdelex", -5, WRITE_FAST, references::xdelex)
         .access(&["RW delete"])
-        .doc(
-            "8.2.0",
-            "O(1) for each entry, regardless of the stream size.",
+        .since("8.2.0")
+        .complexity("O(1) for each entry, regardless of the stream size.")
+        .summary(
             "Deletes entries of a stream, and keeps or removes the references of consumer groups \
              to them.",
         )
         .syntax("key [condition: KEEPREF | DELREF | ACKED] IDS (numids id ...)"),
-    Command::container("xgroup", Group::Stream, group::SUBCOMMANDS).doc(
-        "5.0.0",
-        "Depends on subcommand.",
-        "A container for consumer groups commands.",
-    ),
+    Command::container("xgroup", Group::Stream, group::SUBCOMMANDS)
+        .since("5.0.0")
+        .summary("A container for consumer groups commands."),
     row("xidmprecord", 5, GROW_FAST, add::xidmprecord)
         .access(&["RW update"])
-        .doc(
-            "8.6.2",
-            "O(log(N)) where N is the number of messages that are remembered.",
-            "An internal command that records the producer's idempotent ID of an entry.",
-        )
+        .since("8.6.2")
+        .complexity("O(log(N)) where N is the number of messages that are remembered.")
+        .summary("An internal command that records the producer's idempotent ID of an entry.")
         .syntax("key pid iid stream-id"),
-    Command::container("xinfo", Group::Stream, info::SUBCOMMANDS).doc(
-        "5.0.0",
-        "Depends on subcommand.",
-        "A container for stream introspection commands.",
-    ),
+    Command::container("xinfo", Group::Stream, info::SUBCOMMANDS)
+        .since("5.0.0")
+        .summary("A container for stream introspection commands."),
     row("xlen", 2, READ_FAST, range::xlen)
         .access(&["RO"])
-        .doc(
-            "5.0.0",
-            "O(1)",
-            "Returns the number of entries of a stream.",
-        )
+        .since("5.0.0")
+        .summary("Returns the number of entries of a stream.")
         .syntax("key"),
     row("xnack", -7, WRITE_FAST, references::xnack)
         .access(&["RW update"])
-        .doc(
-            "8.8.0",
-            "O(1) for each entry ID.",
+        .since("8.8.0")
+        .complexity("O(1) for each entry ID.")
+        .summary(
             "Releases pending entries of a consumer group, so that other consumers can claim them \
              at once.",
         )
@@ -179,12 +164,12 @@ pub static COMMANDS: &[Command] = &[
     row("xpending", -3, Flags::READONLY, pending::xpending)
         .access(&["RO access"])
         .tips(RANDOM)
-        .doc(
-            "5.0.0",
+        .since("5.0.0")
+        .complexity(
             "O(N) where N is the number of entries returned, or visited if IDLE is given. The \
              summary is O(N) where N is the number of consumers.",
-            "Returns the pending entries of a consumer group, or a summary of them.",
         )
+        .summary("Returns the pending entries of a consumer group, or a summary of them.")
         .history(&[(
             "6.2.0",
             "Added the `IDLE` option and exclusive range intervals.",
@@ -195,11 +180,9 @@ pub static COMMANDS: &[Command] = &[
         ),
     row("xrange", -4, Flags::READONLY, range::xrange)
         .access(&["RO access"])
-        .doc(
-            "5.0.0",
-            PER_RETURNED,
-            "Returns the entries of a stream in a range of IDs.",
-        )
+        .since("5.0.0")
+        .complexity(PER_RETURNED)
+        .summary("Returns the entries of a stream in a range of IDs.")
         .history(EXCLUSIVE)
         .syntax("key start end [COUNT count]"),
     Command::new(
@@ -211,9 +194,9 @@ pub static COMMANDS: &[Command] = &[
     )
     .stream_keys(1)
     .access(&["RO access"])
-    .doc(
-        "5.0.0",
-        PER_RETURNED,
+    .since("5.0.0")
+    .complexity(PER_RETURNED)
+    .summary(
         "Returns entries of several streams with IDs greater than the given IDs. Blocks until an \
          entry is available.",
     )
@@ -231,9 +214,9 @@ pub static COMMANDS: &[Command] = &[
     )
     .stream_keys(4)
     .access(&["RO access"])
-    .doc(
-        "5.0.0",
-        PER_RETURNED,
+    .since("5.0.0")
+    .complexity(PER_RETURNED)
+    .summary(
         "Delivers new entries of several streams to a consumer of a group, or returns the \
          consumer's pending entries. Blocks until an entry is available.",
     )
@@ -248,29 +231,26 @@ pub static COMMANDS: &[Command] = &[
     ),
     row("xretain", -3, GROW_FAST, retain::xretain)
         .access(&["RW update"])
-        .doc(
-            "7.2.0",
+        .since("7.2.0")
+        .complexity(
             "O(1) to set the limits, O(N) to trim, where N is the number of removed entries.",
+        )
+        .summary(
             "Sets, removes or returns the maximum age and the maximum number of a stream's \
              entries.",
         )
         .syntax("key (action: (limits: MAXAGE milliseconds [MAXLEN count]) | PERSIST | GET)"),
     row("xrevrange", -4, Flags::READONLY, range::xrevrange)
         .access(&["RO access"])
-        .doc(
-            "5.0.0",
-            PER_RETURNED,
-            "Returns the entries of a stream in a range of IDs, in reverse order.",
-        )
+        .since("5.0.0")
+        .complexity(PER_RETURNED)
+        .summary("Returns the entries of a stream in a range of IDs, in reverse order.")
         .history(EXCLUSIVE)
         .syntax("key end start [COUNT count]"),
     row("xsetid", -3, GROW_FAST, add::xsetid)
         .access(&["RW update"])
-        .doc(
-            "5.0.0",
-            "O(1)",
-            "An internal command for replicating stream values.",
-        )
+        .since("5.0.0")
+        .summary("An internal command for replicating stream values.")
         .history(&[(
             "7.0.0",
             "Added the `entries_added` and `max_deleted_entry_id` arguments.",
@@ -282,12 +262,12 @@ pub static COMMANDS: &[Command] = &[
     row("xtrim", -4, Flags::WRITE, add::xtrim)
         .access(&["RW delete"])
         .tips(RANDOM)
-        .doc(
-            "5.0.0",
+        .since("5.0.0")
+        .complexity(
             "O(N) where N is the number of removed entries. Entries are removed in blocks, so the \
              constant is small.",
-            "Removes the oldest entries of a stream.",
         )
+        .summary("Removes the oldest entries of a stream.")
         .history(&[
             (
                 "6.2.0",

@@ -21,35 +21,33 @@ use crate::value::string::Str;
 pub static COMMANDS: &[Command] = &[
     row("append", 3, GROW_FAST, change::append)
         .access(&["RW insert"])
-        .doc(
-            "2.0.0",
-            "O(1) amortized if the appended value is small.",
-            "Appends a string to the value of a key. Creates the key if it doesn't exist.",
-        )
+        .since("2.0.0")
+        .complexity("O(1) amortized if the appended value is small.")
+        .summary("Appends a string to the value of a key. Creates the key if it doesn't exist.")
         .syntax("key value"),
     row("decr", 2, GROW_FAST, change::decr)
         .access(&["RW access update"])
-        .doc(
-            "1.0.0",
-            "O(1)",
+        .since("1.0.0")
+        .summary(
             "Decrements the integer value of a key by one. Uses 0 as initial value if the key \
              doesn't exist.",
         )
         .syntax("key"),
     row("decrby", 3, GROW_FAST, change::decrby)
         .access(&["RW access update"])
-        .doc(
-            "1.0.0",
-            "O(1)",
+        .since("1.0.0")
+        .summary(
             "Decrements the integer value of a key by a number. Uses 0 as initial value if the \
              key doesn't exist.",
         )
         .syntax("key decrement:integer"),
     row("delex", -2, WRITE_FAST, compare::delex)
         .access(&["RW delete variable_flags"])
-        .doc(
-            "8.4.0",
+        .since("8.4.0")
+        .complexity(
             "O(1) for IFEQ and IFNE, O(N) for IFDEQ and IFDNE, where N is the length of the value.",
+        )
+        .summary(
             "Deletes a key, optionally only if its value or the digest of its value is equal to, \
              or different from, an argument.",
         )
@@ -59,11 +57,9 @@ pub static COMMANDS: &[Command] = &[
         ),
     row("digest", 2, READ_FAST, compare::digest)
         .access(&["RO access"])
-        .doc(
-            "8.4.0",
-            "O(N) where N is the length of the value.",
-            "Returns the XXH3 hash of the string value of a key, in hexadecimal.",
-        )
+        .since("8.4.0")
+        .complexity("O(N) where N is the length of the value.")
+        .summary("Returns the XXH3 hash of the string value of a key, in hexadecimal.")
         .syntax("key"),
     row("get", 2, READ_FAST, read::get)
         .access(&["RO access"])
@@ -71,72 +67,57 @@ pub static COMMANDS: &[Command] = &[
         .syntax("key"),
     row("getdel", 2, WRITE_FAST, read::getdel)
         .access(&["RW access delete"])
-        .doc(
-            "6.2.0",
-            "O(1)",
-            "Returns the string value of a key and deletes the key.",
-        )
+        .since("6.2.0")
+        .summary("Returns the string value of a key and deletes the key.")
         .syntax("key"),
     row("getex", -2, WRITE_FAST, read::getex)
         .access(&["RW access update"])
-        .doc(
-            "6.2.0",
-            "O(1)",
-            "Returns the string value of a key and optionally sets its expiration time.",
-        )
+        .since("6.2.0")
+        .summary("Returns the string value of a key and optionally sets its expiration time.")
         .syntax(
             "key [expiration: EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT \
              unix-time-milliseconds | PERSIST]",
         ),
     row("getrange", 4, Flags::READONLY, read::getrange)
         .access(&["RO access"])
-        .doc(
-            "2.4.0",
-            RANGE_COST,
-            "Returns a substring of the string value of a key.",
-        )
+        .since("2.4.0")
+        .complexity(RANGE_COST)
+        .summary("Returns a substring of the string value of a key.")
         .syntax("key start:integer end:integer"),
     row("getset", 3, GROW_FAST, set::getset)
         .access(&["RW access update"])
-        .doc(
-            "1.0.0",
-            "O(1)",
-            "Sets the string value of a key and returns its old value.",
-        )
+        .since("1.0.0")
+        .summary("Sets the string value of a key and returns its old value.")
         .deprecated("6.2.0", "`SET` with the `!GET` argument")
         .syntax("key value"),
     row("incr", 2, GROW_FAST, change::incr)
         .access(&["RW access update"])
-        .doc(
-            "1.0.0",
-            "O(1)",
+        .since("1.0.0")
+        .summary(
             "Increments the integer value of a key by one. Uses 0 as initial value if the key \
              doesn't exist.",
         )
         .syntax("key"),
     row("incrby", 3, GROW_FAST, change::incrby)
         .access(&["RW access update"])
-        .doc(
-            "1.0.0",
-            "O(1)",
+        .since("1.0.0")
+        .summary(
             "Increments the integer value of a key by a number. Uses 0 as initial value if the \
              key doesn't exist.",
         )
         .syntax("key increment:integer"),
     row("incrbyfloat", 3, GROW_FAST, change::incrbyfloat)
         .access(&["RW access update"])
-        .doc(
-            "2.6.0",
-            "O(1)",
+        .since("2.6.0")
+        .summary(
             "Increments the floating-point value of a key by a number. Uses 0 as initial value if \
              the key doesn't exist.",
         )
         .syntax("key increment:double"),
     row("increx", -2, GROW_FAST, increx::increx)
         .access(&["RW access update"])
-        .doc(
-            "8.8.0",
-            "O(1)",
+        .since("8.8.0")
+        .summary(
             "Increments the numeric value of a key within bounds and sets its expiration time. Uses 0 \
              as initial value if the key doesn't exist.",
         )
@@ -149,11 +130,9 @@ pub static COMMANDS: &[Command] = &[
     row("lcs", -3, Flags::READONLY, lcs::lcs)
         .keys(1, 2, 1)
         .access(&["RO access"])
-        .doc(
-            "7.0.0",
-            "O(N*M) where N and M are the lengths of the two strings.",
-            "Finds the longest common subsequence of two strings.",
-        )
+        .since("7.0.0")
+        .complexity("O(N*M) where N and M are the lengths of the two strings.")
+        .summary("Finds the longest common subsequence of two strings.")
         .syntax(
             "key1:key key2:key [LEN] [IDX] [MINMATCHLEN min-match-len:integer] [WITHMATCHLEN]",
         ),
@@ -161,11 +140,9 @@ pub static COMMANDS: &[Command] = &[
         .keys(1, -1, 1)
         .access(&["RO access"])
         .tips(&["request_policy:multi_shard"])
-        .doc(
-            "1.0.0",
-            "O(N) where N is the number of keys.",
-            "Returns the string values of several keys atomically.",
-        )
+        .since("1.0.0")
+        .complexity("O(N) where N is the number of keys.")
+        .summary("Returns the string values of several keys atomically.")
         .syntax("key ..."),
     row("mset", -3, GROW, set::mset)
         .keys(1, -1, 2)
@@ -174,11 +151,9 @@ pub static COMMANDS: &[Command] = &[
             "request_policy:multi_shard",
             "response_policy:all_succeeded",
         ])
-        .doc(
-            "1.0.1",
-            "O(N) where N is the number of keys.",
-            "Sets the string values of several keys atomically.",
-        )
+        .since("1.0.1")
+        .complexity("O(N) where N is the number of keys.")
+        .summary("Sets the string values of several keys atomically.")
         .syntax("(data: key value) ..."),
     row("msetex", -4, GROW, set::msetex)
         .counted_pairs(1)
@@ -187,9 +162,9 @@ pub static COMMANDS: &[Command] = &[
             "request_policy:multi_shard",
             "response_policy:all_succeeded",
         ])
-        .doc(
-            "8.4.0",
-            "O(N) where N is the number of keys.",
+        .since("8.4.0")
+        .complexity("O(N) where N is the number of keys.")
+        .summary(
             "Sets the string values of several keys atomically, optionally with a shared \
              expiration time, and optionally only if all or none of the keys exist.",
         )
@@ -201,26 +176,22 @@ pub static COMMANDS: &[Command] = &[
         .keys(1, -1, 2)
         .access(&["OW insert"])
         .tips(&["request_policy:multi_shard", "response_policy:agg_min"])
-        .doc(
-            "1.0.1",
-            "O(N) where N is the number of keys.",
+        .since("1.0.1")
+        .complexity("O(N) where N is the number of keys.")
+        .summary(
             "Sets the string values of several keys atomically, only if none of the keys exist.",
         )
         .syntax("(data: key value) ..."),
     row("psetex", 4, GROW, set::psetex)
         .access(&["OW update"])
-        .doc(
-            "2.6.0",
-            "O(1)",
-            "Sets the string value and the expiration time in milliseconds of a key.",
-        )
+        .since("2.6.0")
+        .summary("Sets the string value and the expiration time in milliseconds of a key.")
         .deprecated("2.6.12", "`SET` with the `PX` argument")
         .syntax("key milliseconds value"),
     row("set", -3, GROW, set::set)
         .access(&["RW access update variable_flags"])
-        .doc(
-            "1.0.0",
-            "O(1)",
+        .since("1.0.0")
+        .summary(
             "Sets the string value of a key, ignoring its type. Creates the key if it doesn't \
              exist.",
         )
@@ -245,27 +216,21 @@ pub static COMMANDS: &[Command] = &[
         ),
     row("setex", 4, GROW, set::setex)
         .access(&["OW update"])
-        .doc(
-            "2.0.0",
-            "O(1)",
-            "Sets the string value and the expiration time in seconds of a key.",
-        )
+        .since("2.0.0")
+        .summary("Sets the string value and the expiration time in seconds of a key.")
         .deprecated("2.6.12", "`SET` with the `EX` argument")
         .syntax("key seconds value"),
     row("setnx", 3, GROW_FAST, set::setnx)
         .access(&["OW insert"])
-        .doc(
-            "1.0.0",
-            "O(1)",
-            "Sets the string value of a key, only if the key doesn't exist.",
-        )
+        .since("1.0.0")
+        .summary("Sets the string value of a key, only if the key doesn't exist.")
         .deprecated("2.6.12", "`SET` with the `NX` argument")
         .syntax("key value"),
     row("setrange", 4, GROW, change::setrange)
         .access(&["RW update"])
-        .doc(
-            "2.2.0",
-            "O(1) for a small value, else O(M) where M is the length of the value.",
+        .since("2.2.0")
+        .complexity("O(1) for a small value, else O(M) where M is the length of the value.")
+        .summary(
             "Overwrites a part of a string value, starting at an offset. Creates the key if it \
              doesn't exist.",
         )
@@ -276,11 +241,9 @@ pub static COMMANDS: &[Command] = &[
         .syntax("key"),
     row("substr", 4, Flags::READONLY, read::getrange)
         .access(&["RO access"])
-        .doc(
-            "1.0.0",
-            RANGE_COST,
-            "Returns a substring of a string value.",
-        )
+        .since("1.0.0")
+        .complexity(RANGE_COST)
+        .summary("Returns a substring of a string value.")
         .deprecated("2.0.0", "`GETRANGE`")
         .syntax("key start:integer end:integer"),
 ];

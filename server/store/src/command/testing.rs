@@ -240,6 +240,24 @@ impl Fixture {
         out
     }
 
+    /// Runs lines and compares their replies.
+    #[track_caller]
+    pub(crate) fn expect(&mut self, lines: &[(&str, &str)]) {
+        for (line, reply) in lines {
+            assert_eq!(self.run(line), *reply, "{line}");
+        }
+    }
+
+    /// Runs lines and compares the subkeys that each publishes.
+    #[track_caller]
+    pub(crate) fn expect_subkeys(&mut self, lines: &[(&str, &str)]) {
+        for (line, subkeys) in lines {
+            let reply = self.run(line);
+            assert!(!reply.starts_with('-'), "{line}: {reply}");
+            assert_eq!(self.subkeys(), *subkeys, "{line}");
+        }
+    }
+
     /// Checks that indexes and counters agree with the data.
     pub(crate) fn check(&mut self) {
         let mut found = Check::default();

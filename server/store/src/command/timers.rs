@@ -13,6 +13,7 @@ mod tests;
 use punctual_resp::decimal::parse_u64;
 use punctual_resp::{Args, Reply};
 
+use crate::command::replies::help;
 use crate::error::Error;
 use crate::events::Classes;
 use crate::spec::{Flags, Group};
@@ -22,11 +23,9 @@ use crate::value::timer::{Timer, When};
 pub use set::Options;
 
 /// The family's rows.
-pub static COMMANDS: &[Command] = &[Command::container("timer", Group::Timer, SUBCOMMANDS).doc(
-    NOT_IN_REDIS,
-    "Depends on subcommand.",
-    "A container for timers, which run a command at a given time.",
-)];
+pub static COMMANDS: &[Command] = &[Command::container("timer", Group::Timer, SUBCOMMANDS)
+    .since(NOT_IN_REDIS)
+    .summary("A container for timers, which run a command at a given time.")];
 
 /// Version that COMMAND DOCS shows for commands that Redis does not have.
 pub const NOT_IN_REDIS: &str = "255.255.255";
@@ -39,69 +38,70 @@ const WRITE_FAST: Flags = Flags::WRITE.or(Flags::FAST);
 
 static SUBCOMMANDS: &[Command] = &[
     row("count", -4, READ, look::count)
-        .doc(
-            NOT_IN_REDIS,
+        .since(NOT_IN_REDIS)
+        .complexity(
             "O(S*B*log(T)) where S is the number of shards, B is the number of buckets that have \
          timers and T is the number of timers.",
+        )
+        .summary(
             "Returns the number of timers that become due in a time range, or in each of its equal \
          parts.",
         )
         .syntax("from to [BUCKETS count]"),
     keyed("get", 3, READ.or(Flags::FAST), look::get)
         .access(&["RO access"])
-        .doc(
-            NOT_IN_REDIS,
-            "O(1)",
-            "Returns the schedule, the command and the statistics of a timer.",
-        )
+        .since(NOT_IN_REDIS)
+        .summary("Returns the schedule, the command and the statistics of a timer.")
         .syntax("key"),
-    Command::help(Group::Timer, NOT_IN_REDIS, show_help),
+    Command::help(Group::Timer, NOT_IN_REDIS, |_, _, reply| {
+        help(reply, "TIMER", HELP)
+    }),
     row("list", -2, READ.or(Flags::WHOLE), look::list)
-        .doc(
-            NOT_IN_REDIS,
+        .since(NOT_IN_REDIS)
+        .complexity(
             "O(S*log(T)+N) where S is the number of shards, T is the number of timers and N is the \
          number of timers visited. N is at most 100000.",
-            "Returns timers in the order of their deadlines. Paused timers come last.",
         )
+        .summary("Returns timers in the order of their deadlines. Paused timers come last.")
         .syntax("[MATCH pattern] [COUNT count]"),
     keyed("next", -3, READ, look::next)
         .access(&["RO access"])
-        .doc(
-            NOT_IN_REDIS,
+        .since(NOT_IN_REDIS)
+        .complexity(
             "O(N) where N is the number of instants. For a cron expression, each instant is O(D) \
              where D is the number of days to it.",
-            "Returns the next times at which a timer becomes due.",
         )
+        .summary("Returns the next times at which a timer becomes due.")
         .syntax("key [COUNT count]"),
     keyed("pause", 3, WRITE_FAST, pause)
         .access(&["RW update"])
         .doc(NOT_IN_REDIS, TREE_COST, "Pauses a timer, like PERSIST.")
         .syntax("key"),
     row("range", -4, READ.or(Flags::WHOLE), look::range)
-        .doc(
-            NOT_IN_REDIS,
+        .since(NOT_IN_REDIS)
+        .complexity(
             "O(S*log(T)+N) where S is the number of shards, T is the number of timers and N is the \
          number of timers visited. N is at most 100000.",
+        )
+        .summary(
             "Returns the timers that become due in a time range, in the order of their deadlines.",
         )
         .syntax("from to [MATCH pattern] [COUNT count]"),
     keyed("resume", 3, WRITE_FAST, resume)
         .access(&["RW update"])
-        .doc(
-            NOT_IN_REDIS,
+        .since(NOT_IN_REDIS)
+        .complexity(
             "O(log(T)) where T is the number of timers. For a cron expression also O(D) where D is \
              the number of days to the next instant.",
-            "Resumes a paused timer.",
         )
+        .summary("Resumes a paused timer.")
         .syntax("key"),
     keyed("state", 10, Flags::WRITE.or(Flags::NOSCRIPT), state)
         .access(&["RW update"])
         .internal()
-        .doc(
-            NOT_IN_REDIS,
-            TREE_COST,
-            "An internal command for replicating the state of timers.",
-        )
+        .since(NOT_IN_REDIS)
+        .complexity(TREE_COST)
+        .summary("An internal command for replicating the state of timers.")
         .syntax(
             "key deadline:integer nominal:integer remaining:integer runs:integer \
              failures:integer lateness:integer error",
@@ -190,38 +190,31 @@ fn state(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Error> {
     Ok(())
 }
 
-fn show_help(_: &mut Cx, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    super::help(
-        reply,
-        "TIMER",
-        &[
-            "COUNT <from> <to> [BUCKETS <count>]",
-            "    Return the number of timers that become due in a time range, or in each of its equal",
-            "    parts. <from> and <to> are unix times in milliseconds, and <to> is excluded.",
-            "GET <key>",
-            "    Return the schedule, the command and the statistics of a timer.",
-            "LIST [MATCH <pattern>] [COUNT <count>]",
-            "    Return timers and their deadlines in order. Paused timers come last.",
-            "NEXT <key> [COUNT <count>]",
-            "    Return the next instants of a timer in unix milliseconds.",
-            "PAUSE <key>",
-            "    Pause a timer, like PERSIST.",
-            "RANGE <from> <to> [MATCH <pattern>] [COUNT <count>]",
-            "    Return the timers that become due between two unix times in milliseconds. - and + stand",
-            "    for the earliest and the latest time.",
-            "RESUME <key>",
-            "    Resume a paused timer. It becomes due after its remaining time, or at the next time of",
-            "    its schedule.",
-            "RUN <key>",
-            "    Run the command now. A timer that repeats keeps its schedule.",
-            "SET <key> AT <ms> | IN <ms> | EVERY <ms> [OFFSET <ms>] | CRON <expression> [TZ <zone>]",
-            "    [START <ms>] [END <ms>] [LIMIT <count>] [JITTER <ms>] [CATCHUP SKIP|ONCE|ALL]",
-            "    [NX|XX] [GET] DO <command> [<arg> ...]",
-            "    Run a command at a time, after a time, or periodically.",
-        ],
-    );
-    Ok(())
-}
+const HELP: &[&str] = &[
+    "COUNT <from> <to> [BUCKETS <count>]",
+    "    Return the number of timers that become due in a time range, or in each of its equal",
+    "    parts. <from> and <to> are unix times in milliseconds, and <to> is excluded.",
+    "GET <key>",
+    "    Return the schedule, the command and the statistics of a timer.",
+    "LIST [MATCH <pattern>] [COUNT <count>]",
+    "    Return timers and their deadlines in order. Paused timers come last.",
+    "NEXT <key> [COUNT <count>]",
+    "    Return the next instants of a timer in unix milliseconds.",
+    "PAUSE <key>",
+    "    Pause a timer, like PERSIST.",
+    "RANGE <from> <to> [MATCH <pattern>] [COUNT <count>]",
+    "    Return the timers that become due between two unix times in milliseconds. - and + stand",
+    "    for the earliest and the latest time.",
+    "RESUME <key>",
+    "    Resume a paused timer. It becomes due after its remaining time, or at the next time of",
+    "    its schedule.",
+    "RUN <key>",
+    "    Run the command now. A timer that repeats keeps its schedule.",
+    "SET <key> AT <ms> | IN <ms> | EVERY <ms> [OFFSET <ms>] | CRON <expression> [TZ <zone>]",
+    "    [START <ms>] [END <ms>] [LIMIT <count>] [JITTER <ms>] [CATCHUP SKIP|ONCE|ALL]",
+    "    [NX|XX] [GET] DO <command> [<arg> ...]",
+    "    Run a command at a time, after a time, or periodically.",
+];
 
 /// Returns a schedule as options of TIMER SET, with their values.
 fn shown(when: &When) -> Vec<(&'static str, String)> {

@@ -31,9 +31,11 @@ pub(crate) use pop::{End, MultiPop, pop_first, pop_one};
 pub static COMMANDS: &[Command] = &[
     row("zadd", -4, GROW.or(Flags::FAST), add::zadd)
         .access(&["RW update"])
-        .doc(
-            "1.2.0",
+        .since("1.2.0")
+        .complexity(
             "O(log(N)) for each member added, where N is the number of members in the sorted set.",
+        )
+        .summary(
             "Adds members to a sorted set, or updates their scores. Creates the key if it doesn't \
              exist.",
         )
@@ -48,9 +50,11 @@ pub static COMMANDS: &[Command] = &[
         ),
     row("zaddex", -6, GROW.or(Flags::FAST), addex::<Zset>)
         .access(&["RW update"])
-        .doc(
-            NOT_IN_REDIS,
+        .since(NOT_IN_REDIS)
+        .complexity(
             "O(log(N)) for each member added, where N is the number of members in the sorted set.",
+        )
+        .summary(
             "Adds members to a sorted set or updates their scores, and optionally sets their \
              expiration time.",
         )
@@ -61,19 +65,14 @@ pub static COMMANDS: &[Command] = &[
         ),
     row("zcard", 2, READ_FAST, read::zcard)
         .access(&["RO"])
-        .doc(
-            "1.2.0",
-            "O(1)",
-            "Returns the number of members in a sorted set.",
-        )
+        .since("1.2.0")
+        .summary("Returns the number of members in a sorted set.")
         .syntax("key"),
     row("zcount", 4, READ_FAST, read::zcount)
         .access(&["RO access"])
-        .doc(
-            "2.0.0",
-            LOOK_COST,
-            "Returns the number of members of a sorted set within a range of scores.",
-        )
+        .since("2.0.0")
+        .complexity(LOOK_COST)
+        .summary("Returns the number of members of a sorted set within a range of scores.")
         .syntax("key min:double max:double"),
     row("zdiff", -3, Flags::READONLY, combine::zdiff)
         .counted_keys(1)
@@ -83,28 +82,22 @@ pub static COMMANDS: &[Command] = &[
     row("zdiffstore", -4, GROW, combine::zdiffstore)
         .destination_and_counted_keys(2)
         .access(STORE)
-        .doc(
-            "6.2.0",
-            DIFF_COST,
-            "Stores the difference of sorted sets in a key.",
-        )
+        .since("6.2.0")
+        .complexity(DIFF_COST)
+        .summary("Stores the difference of sorted sets in a key.")
         .syntax("destination:key numkeys key:key1 ..."),
     row("zincrby", 4, GROW.or(Flags::FAST), add::zincrby)
         .access(&["RW access update"])
-        .doc(
-            "1.2.0",
-            LOOK_COST,
-            "Increments the score of a member in a sorted set.",
-        )
+        .since("1.2.0")
+        .complexity(LOOK_COST)
+        .summary("Increments the score of a member in a sorted set.")
         .syntax("key increment:integer member"),
     row("zinter", -3, Flags::READONLY, combine::zinter)
         .counted_keys(1)
         .access(&["RO access"])
-        .doc(
-            "6.2.0",
-            INTER_COST,
-            "Returns the intersection of sorted sets.",
-        )
+        .since("6.2.0")
+        .complexity(INTER_COST)
+        .summary("Returns the intersection of sorted sets.")
         .syntax(
             "numkeys key ... [WEIGHTS weight:integer ...] [AGGREGATE (SUM | MIN | MAX | \
              COUNT@8.8.0)] [WITHSCORES]",
@@ -112,66 +105,62 @@ pub static COMMANDS: &[Command] = &[
     row("zintercard", -3, Flags::READONLY, combine::zintercard)
         .counted_keys(1)
         .access(&["RO access"])
-        .doc(
-            "7.0.0",
+        .since("7.0.0")
+        .complexity(
             "O(N*K) worst case, where N is the size of the smallest input and K is the number of \
              inputs.",
-            "Returns the number of members of the intersection of sorted sets.",
         )
+        .summary("Returns the number of members of the intersection of sorted sets.")
         .syntax("numkeys key ... [LIMIT limit]"),
     row("zinterstore", -4, GROW, combine::zinterstore)
         .destination_and_counted_keys(2)
         .access(STORE)
-        .doc(
-            "2.0.0",
-            INTER_COST,
-            "Stores the intersection of sorted sets in a key.",
-        )
+        .since("2.0.0")
+        .complexity(INTER_COST)
+        .summary("Stores the intersection of sorted sets in a key.")
         .syntax(
             "destination:key numkeys key:key1 ... [WEIGHTS weight:integer ...] [AGGREGATE \
              (SUM | MIN | MAX | COUNT@8.8.0)]",
         ),
     row("zlexcount", 4, READ_FAST, read::zlexcount)
         .access(&["RO access"])
-        .doc(
-            "2.8.9",
-            LOOK_COST,
-            "Returns the number of members of a sorted set within a lexicographical range.",
-        )
+        .since("2.8.9")
+        .complexity(LOOK_COST)
+        .summary("Returns the number of members of a sorted set within a lexicographical range.")
         .syntax("key min max"),
     row("zmpop", -4, Flags::WRITE, pop::zmpop)
         .counted_keys(1)
         .access(&["RW access delete"])
-        .doc(
-            "7.0.0",
+        .since("7.0.0")
+        .complexity(
             "O(K) + O(M*log(N)) where K is the number of keys, N is the number of members in the \
              sorted set and M is the number of members popped.",
+        )
+        .summary(
             "Removes and returns members by score from the first non-empty sorted set of several. \
              Deletes the sorted set if no members remain.",
         )
         .syntax("numkeys key ... (where: MIN | MAX) [COUNT count]"),
     row("zmscore", -3, READ_FAST, read::zmscore)
         .access(&["RO access"])
-        .doc(
-            "6.2.0",
-            "O(N) where N is the number of members requested.",
-            "Returns the scores of members of a sorted set.",
-        )
+        .since("6.2.0")
+        .complexity("O(N) where N is the number of members requested.")
+        .summary("Returns the scores of members of a sorted set.")
         .syntax("key member ..."),
     row("zpopmax", -2, WRITE_FAST, pop::zpopmax)
         .access(&["RW access delete"])
-        .doc(
-            "5.0.0",
-            POP_COST,
+        .since("5.0.0")
+        .complexity(POP_COST)
+        .summary(
             "Removes and returns the members with the highest scores of a sorted set. Deletes the \
              sorted set if no members remain.",
         )
         .syntax("key [count]"),
     row("zpopmin", -2, WRITE_FAST, pop::zpopmin)
         .access(&["RW access delete"])
-        .doc(
-            "5.0.0",
-            POP_COST,
+        .since("5.0.0")
+        .complexity(POP_COST)
+        .summary(
             "Removes and returns the members with the lowest scores of a sorted set. Deletes the \
              sorted set if no members remain.",
         )
@@ -179,19 +168,15 @@ pub static COMMANDS: &[Command] = &[
     row("zrandmember", -2, Flags::READONLY, random::zrandmember)
         .access(&["RO access"])
         .tips(&["nondeterministic_output"])
-        .doc(
-            "6.2.0",
-            "O(N) where N is the number of members returned.",
-            "Returns one or more random members of a sorted set.",
-        )
+        .since("6.2.0")
+        .complexity("O(N) where N is the number of members returned.")
+        .summary("Returns one or more random members of a sorted set.")
         .syntax("key [options: count [WITHSCORES]]"),
     row("zrange", -4, Flags::READONLY, range::zrange)
         .access(&["RO access"])
-        .doc(
-            "1.2.0",
-            RANGE_COST,
-            "Returns members of a sorted set within a range of ranks, scores or names.",
-        )
+        .since("1.2.0")
+        .complexity(RANGE_COST)
+        .summary("Returns members of a sorted set within a range of ranks, scores or names.")
         .history(&[(
             "6.2.0",
             "Added the `REV`, `BYSCORE`, `BYLEX` and `LIMIT` options.",
@@ -202,67 +187,57 @@ pub static COMMANDS: &[Command] = &[
         ),
     row("zrangebylex", -4, Flags::READONLY, range::zrangebylex)
         .access(&["RO access"])
-        .doc(
-            "2.8.9",
-            RANGE_COST,
-            "Returns members of a sorted set within a lexicographical range.",
-        )
+        .since("2.8.9")
+        .complexity(RANGE_COST)
+        .summary("Returns members of a sorted set within a lexicographical range.")
         .deprecated("6.2.0", "`ZRANGE` with the `BYLEX` argument")
         .syntax("key min max [LIMIT (offset count)]"),
     row("zrangebyscore", -4, Flags::READONLY, range::zrangebyscore)
         .access(&["RO access"])
-        .doc(
-            "1.0.5",
-            RANGE_COST,
-            "Returns members of a sorted set within a range of scores.",
-        )
+        .since("1.0.5")
+        .complexity(RANGE_COST)
+        .summary("Returns members of a sorted set within a range of scores.")
         .history(&[("2.0.0", "Added the `WITHSCORES` modifier.")])
         .deprecated("6.2.0", "`ZRANGE` with the `BYSCORE` argument")
         .syntax("key min:double max:double [WITHSCORES@2.0.0] [LIMIT (offset count)]"),
     row("zrangestore", -5, GROW, range::zrangestore)
         .keys(1, 2, 1)
         .access(STORE)
-        .doc(
-            "6.2.0",
+        .since("6.2.0")
+        .complexity(
             "O(log(N)+M) where N is the number of members in the sorted set and M is the number \
              of members stored.",
-            "Stores a range of members of a sorted set in another key.",
         )
+        .summary("Stores a range of members of a sorted set in another key.")
         .syntax("dst:key src:key1 min max [sortby: BYSCORE | BYLEX] [REV] [LIMIT (offset count)]"),
     row("zrank", -3, READ_FAST, read::zrank)
         .access(&["RO access"])
-        .doc(
-            "2.0.0",
-            "O(log(N))",
-            "Returns the rank of a member in a sorted set, ordered by ascending scores.",
-        )
+        .since("2.0.0")
+        .complexity("O(log(N))")
+        .summary("Returns the rank of a member in a sorted set, ordered by ascending scores.")
         .history(WITH_SCORE)
         .syntax("key member [WITHSCORE]"),
     row("zrem", -3, WRITE_FAST, remove::zrem)
         .access(&["RW delete"])
-        .doc(
-            "1.2.0",
+        .since("1.2.0")
+        .complexity(
             "O(M*log(N)) where N is the number of members in the sorted set and M is the number \
              of members to be removed.",
-            "Removes members from a sorted set. Deletes the sorted set if no members remain.",
         )
+        .summary("Removes members from a sorted set. Deletes the sorted set if no members remain.")
         .history(&[("2.4.0", "Accepts multiple elements.")])
         .syntax("key member ..."),
     row("zremrangebylex", 4, Flags::WRITE, remove::zremrangebylex)
         .access(&["RW delete"])
-        .doc(
-            "2.8.9",
-            REMOVE_COST,
-            "Removes the members of a sorted set within a lexicographical range.",
-        )
+        .since("2.8.9")
+        .complexity(REMOVE_COST)
+        .summary("Removes the members of a sorted set within a lexicographical range.")
         .syntax("key min max"),
     row("zremrangebyrank", 4, Flags::WRITE, remove::zremrangebyrank)
         .access(&["RW delete"])
-        .doc(
-            "2.0.0",
-            REMOVE_COST,
-            "Removes the members of a sorted set within a range of ranks.",
-        )
+        .since("2.0.0")
+        .complexity(REMOVE_COST)
+        .summary("Removes the members of a sorted set within a range of ranks.")
         .syntax("key start:integer stop:integer"),
     row(
         "zremrangebyscore",
@@ -271,26 +246,22 @@ pub static COMMANDS: &[Command] = &[
         remove::zremrangebyscore,
     )
     .access(&["RW delete"])
-    .doc(
-        "1.2.0",
-        REMOVE_COST,
-        "Removes the members of a sorted set within a range of scores.",
-    )
+    .since("1.2.0")
+    .complexity(REMOVE_COST)
+    .summary("Removes the members of a sorted set within a range of scores.")
     .syntax("key min:double max:double"),
     row("zrevrange", -4, Flags::READONLY, range::zrevrange)
         .access(&["RO access"])
-        .doc(
-            "1.2.0",
-            RANGE_COST,
-            "Returns members of a sorted set within a range of ranks, in reverse order.",
-        )
+        .since("1.2.0")
+        .complexity(RANGE_COST)
+        .summary("Returns members of a sorted set within a range of ranks, in reverse order.")
         .deprecated("6.2.0", "`ZRANGE` with the `REV` argument")
         .syntax("key start:integer stop:integer [WITHSCORES]"),
     row("zrevrangebylex", -4, Flags::READONLY, range::zrevrangebylex)
         .access(&["RO access"])
-        .doc(
-            "2.8.9",
-            RANGE_COST,
+        .since("2.8.9")
+        .complexity(RANGE_COST)
+        .summary(
             "Returns members of a sorted set within a lexicographical range, in reverse order.",
         )
         .deprecated("6.2.0", "`ZRANGE` with the `REV` and `BYLEX` arguments")
@@ -302,40 +273,33 @@ pub static COMMANDS: &[Command] = &[
         range::zrevrangebyscore,
     )
     .access(&["RO access"])
-    .doc(
-        "2.2.0",
-        RANGE_COST,
-        "Returns members of a sorted set within a range of scores, in reverse order.",
-    )
+    .since("2.2.0")
+    .complexity(RANGE_COST)
+    .summary("Returns members of a sorted set within a range of scores, in reverse order.")
     .history(&[("2.1.6", "`min` and `max` can be exclusive.")])
     .deprecated("6.2.0", "`ZRANGE` with the `REV` and `BYSCORE` arguments")
     .syntax("key max:double min:double [WITHSCORES] [LIMIT (offset count)]"),
     row("zrevrank", -3, READ_FAST, read::zrevrank)
         .access(&["RO access"])
-        .doc(
-            "2.0.0",
-            "O(log(N))",
-            "Returns the rank of a member in a sorted set, ordered by descending scores.",
-        )
+        .since("2.0.0")
+        .complexity("O(log(N))")
+        .summary("Returns the rank of a member in a sorted set, ordered by descending scores.")
         .history(WITH_SCORE)
         .syntax("key member [WITHSCORE]"),
     row("zscan", -3, Flags::READONLY, read::zscan)
         .access(&["RO access"])
         .tips(&["nondeterministic_output"])
-        .doc(
-            "2.8.0",
+        .since("2.8.0")
+        .complexity(
             "O(1) for each call, O(N) for a complete iteration, where N is the number of members \
              in the sorted set.",
-            "Iterates over the members and scores of a sorted set.",
         )
+        .summary("Iterates over the members and scores of a sorted set.")
         .syntax("key cursor [MATCH pattern] [COUNT count]"),
     row("zscore", 3, READ_FAST, read::zscore)
         .access(&["RO access"])
-        .doc(
-            "1.2.0",
-            "O(1)",
-            "Returns the score of a member in a sorted set.",
-        )
+        .since("1.2.0")
+        .summary("Returns the score of a member in a sorted set.")
         .syntax("key member"),
     row("zunion", -3, Flags::READONLY, combine::zunion)
         .counted_keys(1)
@@ -348,11 +312,9 @@ pub static COMMANDS: &[Command] = &[
     row("zunionstore", -4, GROW, combine::zunionstore)
         .destination_and_counted_keys(2)
         .access(STORE)
-        .doc(
-            "2.0.0",
-            UNION_COST,
-            "Stores the union of sorted sets in a key.",
-        )
+        .since("2.0.0")
+        .complexity(UNION_COST)
+        .summary("Stores the union of sorted sets in a key.")
         .syntax(
             "destination:key numkeys key:key1 ... [WEIGHTS weight:integer ...] [AGGREGATE \
              (SUM | MIN | MAX | COUNT@8.8.0)]",

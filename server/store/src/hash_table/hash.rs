@@ -80,12 +80,12 @@ impl SlotBits {
     /// Splits a 64-bit hash of a key in this slot.
     #[inline]
     pub const fn hash(self, hash: u64, slot: u16) -> Hash {
-        let rotated = (slot as u32) >> self.rotation
-            | (slot as u32) << (SLOT_BITS - self.rotation) & (SLOTS as u32 - 1);
+        let rotated = rotated(slot, self.rotation);
         let hash = Hash::new(hash);
+        let place = (rotated as u64) << u32::BITS | hash.place as u64;
         Hash {
-            place: rotated << (u32::BITS - self.bits) | hash.place >> self.bits,
-            spread: (rotated << (u16::BITS - SLOT_BITS)) as u16,
+            place: (place >> self.bits) as u32,
+            spread: rotated << (u16::BITS - SLOT_BITS),
             tag: hash.tag,
         }
     }
@@ -93,9 +93,8 @@ impl SlotBits {
     /// Returns the slot of a hash that [`SlotBits::hash`] has returned.
     #[inline]
     pub(crate) const fn slot(self, hash: Hash) -> u16 {
-        let rotated = (hash.spread >> (u16::BITS - SLOT_BITS)) as u32;
-        let slot = rotated << self.rotation | rotated >> (SLOT_BITS - self.rotation);
-        (slot & (SLOTS as u32 - 1)) as u16
+        let bits = hash.spread >> (u16::BITS - SLOT_BITS);
+        rotated(bits, SLOT_BITS - self.rotation)
     }
 
     /// Returns the number of the place's slot among the slots of its shard.
@@ -108,6 +107,13 @@ impl SlotBits {
     pub(crate) const fn numbers(self) -> usize {
         1 << self.bits
     }
+}
+
+/// Rotates the bits of a slot to the right.
+#[inline]
+const fn rotated(slot: u16, by: u32) -> u16 {
+    let twice = slot as u32 | (slot as u32) << SLOT_BITS;
+    (twice >> by) as u16 % SLOTS
 }
 
 #[cfg(test)]

@@ -20,18 +20,25 @@ impl NameHasher {
     /// Returns the hash of a name. O(length).
     #[inline]
     pub(crate) fn hash(&self, name: &[u8]) -> Hash {
-        let hash = self.random.hash_one(name);
         if self.slots.any() {
-            self.in_slot(hash, name)
+            self.hash_in_slot(name)
         } else {
-            Hash::new(hash)
+            Hash::new(self.random.hash_one(name))
         }
     }
 
     /// Kept apart so that the code without cluster mode stays small where it is inlined.
     #[inline(never)]
-    fn in_slot(&self, hash: u64, name: &[u8]) -> Hash {
-        self.slots.hash(hash, slot::of_key(name))
+    fn hash_in_slot(&self, name: &[u8]) -> Hash {
+        self.hash_and_slot(name).0
+    }
+
+    /// Returns the hash of a name in cluster mode, and its slot. O(length).
+    #[inline]
+    pub(crate) fn hash_and_slot(&self, name: &[u8]) -> (Hash, u16) {
+        let hash = self.random.hash_one(name);
+        let slot = slot::of_key(name);
+        (self.slots.hash(hash, slot), slot)
     }
 
     /// Returns the bits of a hash for the slot; no bits outside of cluster mode.

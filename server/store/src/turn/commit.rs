@@ -69,7 +69,7 @@ impl Turn<'_> {
     /// databases).
     pub fn set_following(&mut self, on: bool) {
         self.lock_all();
-        self.touch(Touched::Any);
+        self.deadlines_may_change(Touched::Any);
         for (_, shard) in self.held_shards() {
             shard.dbs.iter_mut().for_each(|db| db.set_following(on));
         }
@@ -250,7 +250,7 @@ impl Turn<'_> {
     /// client-side caches, and counts no change. Locks every shard.
     pub fn clear(&mut self) {
         self.lock_all();
-        self.touch(Touched::Any);
+        self.deadlines_may_change(Touched::Any);
         for db in 0..self.store.databases() {
             self.empty(db);
         }
@@ -264,7 +264,7 @@ impl Turn<'_> {
     /// shards · databases).
     pub fn replace_all(&mut self, loaded: Store) {
         self.lock_all();
-        self.touch(Touched::Any);
+        self.deadlines_may_change(Touched::Any);
         let now = self.now;
         let (mut ready, mut old) = (Vec::new(), Vec::new());
         self.store.adopt_notify_rules(&loaded);

@@ -86,7 +86,7 @@ impl<'s> Cx<'_, 's> {
     /// If the command's row does not name the key.
     #[inline]
     pub fn db_of_in(&mut self, db: usize, key: &[u8]) -> &mut Db {
-        self.touch_other(db);
+        self.other_deadlines_may_change(db);
         let number = self.turn.shard_of(key);
         self.turn.shard_db(number, db)
     }
@@ -113,7 +113,7 @@ impl<'s> Cx<'_, 's> {
 
     #[inline]
     fn seek_in(&mut self, db: usize, key: &[u8], touch: bool) -> (Place, Option<Id>) {
-        self.touch_other(db);
+        self.other_deadlines_may_change(db);
         let now = self.turn.now;
         let uses = self.turn.limits.uses;
         let hash = self.turn.hash_of(key);
@@ -418,7 +418,7 @@ impl<'s> Cx<'_, 's> {
             && self.turn.store.active_expire()
             && !self.turn.frozen
         {
-            self.turn.touch(Touched::One(db));
+            self.turn.deadlines_may_change(Touched::One(db));
             let shard = self.turn.shard_of(key);
             self.turn.expire_db(shard, db, now, &mut { STEPS });
         }
@@ -478,9 +478,9 @@ impl<'s> Cx<'_, 's> {
 
     /// Notes that deadlines may change in a database other than the client's.
     #[inline]
-    fn touch_other(&mut self, db: usize) {
+    fn other_deadlines_may_change(&mut self, db: usize) {
         if db != self.db {
-            self.turn.touch(Touched::Any);
+            self.turn.deadlines_may_change(Touched::Any);
         }
     }
 }

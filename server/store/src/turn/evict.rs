@@ -68,7 +68,7 @@ impl Turn<'_> {
         policy: Eviction,
         enough: &mut dyn FnMut(&mut Self) -> bool,
     ) -> Evicted {
-        self.touch(Touched::Any);
+        self.deadlines_may_change(Touched::Any);
         let (now, uses) = (self.now, self.limits.uses);
         loop {
             if enough(self) {
@@ -120,7 +120,7 @@ impl Turn<'_> {
             if !self.try_lock_one(number, PATIENCE) {
                 return Evicted::Unfinished;
             }
-            self.touch(Touched::Any);
+            self.deadlines_may_change(Touched::Any);
             let Some((db, id, deadline)) = self.earliest_in(number) else {
                 bounds[number] = NO_WAKEUP;
                 continue;
@@ -222,7 +222,7 @@ impl Turn<'_> {
         let (freed, moved) = db.compact();
         shard.candidates.moved(number, &moved);
         let freed = freed as u64;
-        self.touch(Touched::Any);
+        self.deadlines_may_change(Touched::Any);
         self.publish_rooms();
         freed
     }

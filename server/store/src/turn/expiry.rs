@@ -37,7 +37,7 @@ impl Turn<'_> {
     pub fn expire(&mut self, number: usize, budget: &mut usize) -> bool {
         self.lock_one(number);
         self.hashed_key = super::ahead::Name::NONE;
-        self.touch(Touched::Any);
+        self.deadlines_may_change(Touched::Any);
         let now = self.now;
         loop {
             let mut done = true;
@@ -144,14 +144,14 @@ impl Turn<'_> {
             return false;
         }
         if !self.frozen {
-            self.touch(Touched::One(db));
-            self.expire_met(number, db, id);
+            self.deadlines_may_change(Touched::One(db));
+            self.expire_due(number, db, id);
         }
         true
     }
 
-    /// Same as [`Turn::expire_touched`], for a key of shard `number` that is not a timer.
-    pub(crate) fn expire_met(&mut self, number: usize, db: usize, id: Id) {
+    /// Expires a due key of shard `number` that is not a timer, unless the turn is frozen.
+    pub(crate) fn expire_due(&mut self, number: usize, db: usize, id: Id) {
         if self.frozen {
             return;
         }
@@ -183,7 +183,7 @@ impl Turn<'_> {
     pub fn advance(&mut self, to: Now) -> bool {
         if self.store.active_expire() {
             self.lock_all();
-            self.touch(Touched::Any);
+            self.deadlines_may_change(Touched::Any);
             let mut heads: BinaryHeap<Reverse<(u64, usize, usize)>> = BinaryHeap::new();
             for (number, shard) in self.held_shards() {
                 for (db, part) in shard.dbs.iter_mut().enumerate() {

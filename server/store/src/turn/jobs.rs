@@ -253,7 +253,7 @@ impl Turn<'_> {
         if self.frozen {
             return;
         }
-        self.touch(Touched::One(db));
+        self.deadlines_may_change(Touched::One(db));
         self.step_jobs(number, db, key, id, now, count.max(STEPS));
         self.shard_db(number, db).rearm(id);
     }
@@ -281,11 +281,11 @@ impl Turn<'_> {
         }
         for (job, to) in &leaving {
             self.lock_keys([key, to].into_iter());
-            self.touch(Touched::One(db));
+            self.deadlines_may_change(Touched::One(db));
             self.framed(|turn| turn.move_job(db, key, job, to));
         }
         self.lock_one(number);
-        self.touch(Touched::One(db));
+        self.deadlines_may_change(Touched::One(db));
         if let Some(id) = self.find_live::<Jobs>(number, db, key) {
             if let Some(jobs) = self.jobs_at(number, db, id) {
                 jobs.retry_at(0);

@@ -352,9 +352,9 @@ impl<'s> Turn<'s> {
             self.warm_keys();
         }
         if command.flags.has(Flags::WHOLE) {
-            self.touch(Touched::Any);
+            self.deadlines_may_change(Touched::Any);
         } else if command.flags.has(Flags::WRITE) {
-            self.touch(Touched::One(db));
+            self.deadlines_may_change(Touched::One(db));
         }
         if self.writers == Writers::Stream
             && command.flags.has(Flags::WRITE)
@@ -413,7 +413,7 @@ impl<'s> Turn<'s> {
 
     /// Notes that deadlines of these databases may change. Must be called before the change.
     #[inline]
-    pub(crate) fn touch(&mut self, which: Touched) {
+    pub(crate) fn deadlines_may_change(&mut self, which: Touched) {
         if self.touched == Touched::None {
             self.set_wheel_time(which);
         }

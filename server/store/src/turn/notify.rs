@@ -175,7 +175,7 @@ impl Turn<'_> {
             false => None,
         };
         let stream = of_slot.as_deref().unwrap_or(&rule.stream);
-        self.touch(Touched::One(rule.db));
+        self.deadlines_may_change(Touched::One(rule.db));
         self.add_entry(rule.db, stream, fields.iter().copied(), rule.max_age)
     }
 }

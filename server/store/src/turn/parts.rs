@@ -92,7 +92,7 @@ impl Turn<'_> {
             return Some(id);
         }
         let (number, db, now) = (place.shard(), place.db(), self.now);
-        self.touch(Touched::One(db));
+        self.deadlines_may_change(Touched::One(db));
         let gone = self.expire_first(number, db, key, id, now, &mut { usize::MAX });
         (!gone).then_some(id)
     }
@@ -158,7 +158,7 @@ impl Turn<'_> {
             }
         }
         expired && {
-            self.touch(Touched::One(db));
+            self.deadlines_may_change(Touched::One(db));
             self.parts_expired(number, db, key, id, &gone)
         }
     }

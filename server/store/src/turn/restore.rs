@@ -99,7 +99,7 @@ impl Turn<'_> {
         replace: bool,
     ) -> Result<(), KeyExists> {
         self.lock_all();
-        self.touch(Touched::Any);
+        self.deadlines_may_change(Touched::Any);
         // The loads do not depend on each other, so they overlap. The sum keeps the compiler from
         // removing the loads.
         let mut sum = 0;

@@ -51,19 +51,24 @@ impl Turn<'_> {
         }
     }
 
-    /// Same as [`Turn::slot_of`], for the only key of the next command. The turn keeps the
-    /// key's hash for the command, so that the name is hashed once. The caller must call
+    /// Same as [`Turn::slot_of`], for the only key of the next command in cluster mode. The turn
+    /// keeps the key's hash for the command, so that the name is hashed once. The caller must call
     /// [`Turn::end_ahead`] before the argument's bytes change.
     #[inline]
     pub fn slot_of_next(&mut self, key: &[u8]) -> u16 {
-        let slots = self.store.names.slots();
-        if !slots.any() {
-            return slot::of_key(key);
+        debug_assert!(self.store.is_cluster(), "keys are hashed with their slots");
+        if self.next.is(key) {
+            return self.store.names.slots().slot(self.next.hash);
         }
-        if !self.next.is(key) {
-            self.next = Name::new(key, self.store.hash(key));
-        }
-        slots.slot(self.next.hash)
+        self.hash_next(key)
+    }
+
+    /// Hashes the only key of the next command, and returns its slot.
+    #[inline(never)]
+    fn hash_next(&mut self, key: &[u8]) -> u16 {
+        let (hash, slot) = self.store.names.hash_and_slot(key);
+        self.next = Name::new(key, hash);
+        slot
     }
 
     /// Locks the shard of a hash slot, unless it is held. Does nothing outside of cluster mode.
@@ -145,7 +150,7 @@ impl Turn<'_> {
         };
         db.list_slot(hash.place, max, &mut ids);
         self.hashed_key = Name::NONE;
-        self.touch(Touched::One(0));
+        self.deadlines_may_change(Touched::One(0));
         for some in ids.chunks(WARM_MAX) {
             self.shard_db(number, 0).warm_due(some);
             some.iter().for_each(|id| self.delete_lost(number, *id));

@@ -109,7 +109,7 @@ impl Turn<'_> {
     #[cold]
     pub(crate) fn settle_stream(&mut self, number: usize, db: usize, key: &[u8], id: RecordId) {
         if !self.frozen {
-            self.touch(Touched::One(db));
+            self.deadlines_may_change(Touched::One(db));
             self.trim_old(number, db, key, id, self.now, usize::MAX);
             self.shard_db(number, db).rearm(id);
         }
@@ -165,7 +165,7 @@ impl Turn<'_> {
         }
         part.rearm(id);
         if !waiting.is_empty() {
-            self.touch(Touched::One(db));
+            self.deadlines_may_change(Touched::One(db));
         }
     }
 
@@ -182,7 +182,7 @@ impl Turn<'_> {
             self.move_dead_jobs(db, &key);
             for due in self.groups_with_dead_letters(db, &key) {
                 self.lock_keys([&key[..], &due.dead_letter].into_iter());
-                self.touch(Touched::One(db));
+                self.deadlines_may_change(Touched::One(db));
                 self.move_dead_letters_of(db, &key, &due);
             }
         }
@@ -221,7 +221,7 @@ impl Turn<'_> {
         let now = self.now;
         let part = self.shard_db(number, db);
         match part.find(key) {
-            Some(id) if part.get(id).has_expired(now) => self.expire_met(number, db, id),
+            Some(id) if part.get(id).has_expired(now) => self.expire_due(number, db, id),
             Some(id) => return (id, false),
             None => {}
         }

@@ -118,7 +118,7 @@ impl Turn<'_> {
     /// longer move. Locks the shard. O(due timers).
     pub fn resume_timers(&mut self, number: usize) {
         self.lock_one(number);
-        self.touch(Touched::One(0));
+        self.deadlines_may_change(Touched::One(0));
         let (store, now) = (self.store, self.now);
         let part = self.shard_db(number, 0);
         for id in part.held_timers(now) {
@@ -215,7 +215,7 @@ impl Turn<'_> {
     fn fire(&mut self, due: &DueTimer, cause: Cause) -> Option<Firing> {
         let (number, id) = self.find_due(due)?;
         let (now, db) = (self.now, due.db);
-        self.touch(Touched::Any);
+        self.deadlines_may_change(Touched::Any);
         let mut late_us = 0;
         if cause == Cause::Deadline {
             late_us = now
@@ -322,7 +322,7 @@ impl Turn<'_> {
         };
         let mut plan = due.timer.plan();
         plan.past.record_outcome(Some(error));
-        self.touch(Touched::Any);
+        self.deadlines_may_change(Touched::Any);
         self.framed(|turn| {
             let part = turn.shard_db(number, due.db);
             part.set_timer(id, Timer::new(&plan));
@@ -339,7 +339,7 @@ impl Turn<'_> {
         if let Some((number, id)) = self.find_due(due) {
             let mut plan = due.timer.plan();
             plan.past.error = error.into();
-            self.touch(Touched::Any);
+            self.deadlines_may_change(Touched::Any);
             let part = self.shard_db(number, due.db);
             part.set_timer(id, Timer::new(&plan));
             part.set_deadline(id, Some(at_ms));

@@ -80,6 +80,31 @@ pub trait Element: Clone {
     }
 }
 
+/// Implements [`Element`] for a type with the fields `hash` and `slot`, and a field for the name.
+macro_rules! timed_element {
+    ($element:ty, $name:ident) => {
+        impl $crate::value::keyed::Element for $element {
+            #[inline]
+            fn name(&self) -> &[u8] {
+                self.$name.as_bytes()
+            }
+            #[inline]
+            fn hash(&self) -> u32 {
+                self.hash
+            }
+            #[inline]
+            fn slot(&self) -> u32 {
+                self.slot
+            }
+            #[inline]
+            fn set_slot(&mut self, slot: u32) {
+                self.slot = slot;
+            }
+        }
+    };
+}
+pub(super) use timed_element;
+
 /// Elements by name.
 pub struct Keyed<E> {
     elements: Pages<E>,

@@ -29,50 +29,18 @@ static ROWS: LazyLock<Vec<Parsed>> = LazyLock::new(|| {
     .collect()
 });
 
+#[rustfmt::skip]
 const STRINGS: [&str; 24] = [
-    "",
-    "a",
-    "b",
-    "c",
-    "m1",
-    "m2",
-    "long member of a collection, longer than the limit of a packed one",
-    "*",
-    "+",
-    "-",
-    "$",
-    ">",
-    "0-1",
-    "5-*",
-    "7",
-    "(1",
-    "[a",
-    "(b",
-    "-inf",
-    "+inf",
-    "u8",
-    "i64",
-    "#1",
-    "GET",
+    "", "a", "b", "c", "m1", "m2",
+    "long member of a collection, longer than the limit of a packed one", "*", "+", "-", "$", ">",
+    "0-1", "5-*", "7", "(1", "[a", "(b", "-inf", "+inf", "u8", "i64", "#1", "GET",
 ];
 /// The list has no number between 2^16 and 2^32, because such an offset of SETBIT or SETRANGE would
 /// create a value of up to 512 MiB.
+#[rustfmt::skip]
 const NUMBERS: [&str; 16] = [
-    "0",
-    "1",
-    "-1",
-    "2",
-    "300",
-    "-300",
-    "9223372036854775807",
-    "-9223372036854775808",
-    "9223372036854775808",
-    "18446744073709551615",
-    "4294967296",
-    "1.5",
-    "-0.0",
-    "1e308",
-    "nan",
+    "0", "1", "-1", "2", "300", "-300", "9223372036854775807", "-9223372036854775808",
+    "9223372036854775808", "18446744073709551615", "4294967296", "1.5", "-0.0", "1e308", "nan",
     "01",
 ];
 

@@ -14,19 +14,11 @@ use punctual_compat::fuzz::{self, Options, grammar};
 
 /// Settings of the started server. They keep values small, limit the memory for data and for unread
 /// replies, and log slow commands.
+#[rustfmt::skip]
 const SETTINGS: &[&str] = &[
-    "--proto-max-bulk-len",
-    "1mb",
-    "--maxmemory",
-    "300mb",
-    "--maxmemory-policy",
-    "allkeys-random",
-    "--client-output-buffer-limit",
-    "normal 64mb 0 0 pubsub 8mb 0 0",
-    "--slowlog-log-slower-than",
-    "200000",
-    "--loglevel",
-    "notice",
+    "--proto-max-bulk-len", "1mb", "--maxmemory", "300mb", "--maxmemory-policy", "allkeys-random",
+    "--client-output-buffer-limit", "normal 64mb 0 0 pubsub 8mb 0 0", "--slowlog-log-slower-than",
+    "200000", "--loglevel", "notice",
 ];
 
 /// Sends random commands from many connections to one server, WHOSE DATA IT DELETES.

@@ -307,16 +307,10 @@ fn contains(text: &[u8], parts: &[&str]) -> bool {
 
 /// Returns true for a command on fields whose option FIELDS is missing or has a wrong number.
 fn has_wrong_fields(command: &Command) -> bool {
+    #[rustfmt::skip]
     const OF_FIELDS: &[&str] = &[
-        "HEXPIRE",
-        "HPEXPIRE",
-        "HEXPIREAT",
-        "HPEXPIREAT",
-        "HTTL",
-        "HPTTL",
-        "HEXPIRETIME",
-        "HPEXPIRETIME",
-        "HPERSIST",
+        "HEXPIRE", "HPEXPIRE", "HEXPIREAT", "HPEXPIREAT", "HTTL", "HPTTL", "HEXPIRETIME",
+        "HPEXPIRETIME", "HPERSIST",
     ];
     if !is(command, OF_FIELDS) {
         return false;

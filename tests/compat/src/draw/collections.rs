@@ -225,19 +225,8 @@ impl Draw {
     pub fn announced(&mut self, there: usize) -> Vec<u8> {
         match self.between(0..=14) {
             0 => self
-                .pick(&[
-                    "0",
-                    "-1",
-                    "1",
-                    "2",
-                    "3",
-                    "1000",
-                    "abc",
-                    "",
-                    "9223372036854775807",
-                ])
-                .as_bytes()
-                .to_vec(),
+                .one_of("0|-1|1|2|3|1000|abc||9223372036854775807")
+                .into(),
             _ => there.to_string().into_bytes(),
         }
     }

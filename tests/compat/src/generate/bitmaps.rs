@@ -2,27 +2,28 @@
 //!
 //! Offsets are small or invalid: larger valid offsets would allocate up to half a gigabyte.
 
+use super::Maker::{self, Call, Line};
 use super::named;
 use crate::command::{Command, Step};
 use crate::draw::{Draw, Kind};
 
 /// Commands that may get any arguments; `errors.rs` has the criteria.
-pub(super) const ANY_ARGUMENTS: &[&str] = &["GETBIT", "BITOP", "BITFIELD_RO"];
+pub(super) const ANY_ARGUMENTS: &str = "GETBIT|BITOP|BITFIELD_RO";
 
-const MAKERS: &[(u32, super::Maker)] = &[
-    (20, set_bit),
-    (8, get_bit),
-    (12, count),
-    (14, position),
-    (12, combine),
-    (26, fields),
-    (4, write_text),
-    (1, delete),
+const MAKERS: &[(u32, Maker)] = &[
+    (20, Call(set_bit)),
+    (8, Call(get_bit)),
+    (12, Call(count)),
+    (14, Call(position)),
+    (12, Call(combine)),
+    (26, Call(fields)),
+    (4, Call(write_text)),
+    (1, Line("DEL bits")),
 ];
 
 /// Appends one bit command, sometimes after a SET of its key.
 pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
-    draw.weighted(MAKERS)(draw, steps);
+    super::make(draw, MAKERS, steps);
 }
 
 fn offset(draw: &mut Draw) -> Vec<u8> {
@@ -31,15 +32,8 @@ fn offset(draw: &mut Draw) -> Vec<u8> {
         70..=84 => draw.between(0..=2_000).to_string().into_bytes(),
         85..=87 => draw.between(0..=100_000).to_string().into_bytes(),
         88..=94 => draw
-            .pick(&[
-                "4294967296",
-                "-1",
-                "9223372036854775807",
-                "-9223372036854775808",
-                "99999999999999999999",
-            ])
-            .as_bytes()
-            .to_vec(),
+            .one_of("4294967296|-1|9223372036854775807|-9223372036854775808|99999999999999999999")
+            .into(),
         _ => draw.bad_integer(),
     }
 }
@@ -173,9 +167,7 @@ fn width(draw: &mut Draw) -> Vec<u8> {
             .to_owned(),
         70..=94 => format!("{}{}", draw.pick(&["i", "u"]), draw.between(1..=63)),
         _ => draw
-            .pick(&[
-                "u64", "i65", "i0", "u0", "u-1", "x8", "8", "", "i", "U8", "I8", "i8x",
-            ])
+            .one_of("u64|i65|i0|u0|u-1|x8|8||i|U8|I8|i8x")
             .to_owned(),
     }
     .into_bytes()
@@ -186,17 +178,7 @@ fn field_offset(draw: &mut Draw) -> Vec<u8> {
         0..=54 => draw.between(0..=100).to_string(),
         55..=89 => format!("#{}", draw.between(0..=20)),
         _ => draw
-            .pick(&[
-                "-1",
-                "#-1",
-                "4294967296",
-                "#",
-                "#x",
-                "x",
-                "",
-                "#9223372036854775807",
-                "9223372036854775807",
-            ])
+            .one_of("-1|#-1|4294967296|#|#x|x||#9223372036854775807|9223372036854775807")
             .to_owned(),
     }
     .into_bytes()
@@ -260,8 +242,4 @@ fn write_text(draw: &mut Draw, steps: &mut Vec<Step>) {
         ])
         .to_vec();
     steps.push(Command::new("SET").arg(key).arg(value).into());
-}
-
-fn delete(draw: &mut Draw, steps: &mut Vec<Step>) {
-    steps.push(named(draw, "DEL").arg(draw.key_of(Kind::Bits)).into());
 }

@@ -1,6 +1,6 @@
 //! Blocking commands on the main connection: with data, with short timeouts, and with invalid ones.
 
-use super::{lists, named, zsets};
+use super::{line, lists, named, zsets};
 use crate::command::{Command, Step};
 use crate::draw::{Draw, Kind};
 
@@ -39,7 +39,7 @@ pub(super) fn on_lists(draw: &mut Draw, keys: Vec<Vec<u8>>, timeout: Vec<u8>) ->
                 .arg(draw.announced(keys.len()));
             command.extend(keys);
             command.push(lists::end(draw));
-            push_count(draw, &mut command);
+            line::append(draw, &mut command, "40% COUNT how-many");
             command
         }
     }
@@ -58,15 +58,8 @@ pub(super) fn on_zsets(draw: &mut Draw, keys: Vec<Vec<u8>>, timeout: Vec<u8>) ->
         .arg(draw.announced(keys.len()));
     command.extend(keys);
     command.push(zsets::end(draw));
-    push_count(draw, &mut command);
+    line::append(draw, &mut command, "40% COUNT how-many");
     command
-}
-
-fn push_count(draw: &mut Draw, command: &mut Command) {
-    if draw.chance(40) {
-        command.push(draw.case("COUNT"));
-        command.push(draw.how_many());
-    }
 }
 
 /// Appends one blocking command, usually after a command that adds an element to one of its keys.

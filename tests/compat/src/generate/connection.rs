@@ -1,5 +1,6 @@
 //! Commands on the connection: HELLO, database, names, suppressed replies.
 
+use super::line;
 use crate::command::{Command, Step};
 use crate::draw::Draw;
 use crate::generate::Protocol;
@@ -8,12 +9,8 @@ use crate::generate::Protocol;
 pub(super) fn commands(draw: &mut Draw, protocol: Protocol, steps: &mut Vec<Step>) {
     match draw.between(0..=99) {
         0..=9 => ping(draw, steps),
-        10..=14 => steps.push(Command::new(draw.case("ECHO")).arg(draw.value()).into()),
-        15..=49 => steps.push(
-            Command::new(draw.case("SELECT"))
-                .arg(draw.database())
-                .into(),
-        ),
+        10..=14 => steps.push(line::command(draw, "ECHO value").into()),
+        15..=49 => steps.push(line::command(draw, "SELECT database").into()),
         50..=59 => hello(draw, protocol, steps),
         60..=62 => reset(draw, protocol, steps),
         63..=67 => auth(draw, steps),
@@ -32,19 +29,7 @@ fn ping(draw: &mut Draw, steps: &mut Vec<Step>) {
 
 /// Appends a HELLO, and at the end of the group the HELLO that restores the protocol.
 fn hello(draw: &mut Draw, protocol: Protocol, steps: &mut Vec<Step>) {
-    let version = draw.pick(&[
-        "2",
-        "3",
-        "2",
-        "3",
-        "1",
-        "4",
-        "-1",
-        "abc",
-        "",
-        "3.0",
-        "9223372036854775808",
-    ]);
+    let version = draw.one_of("2|3|2|3|1|4|-1|abc||3.0|9223372036854775808");
     let mut command = Command::new(draw.case("HELLO"));
     if draw.chance(85) {
         command.push(version);

@@ -5,61 +5,14 @@ use crate::draw::Draw;
 
 /// Commands that may get any arguments: no arguments make them block or close a connection, turn
 /// off replies, give a key a TTL, or allocate unbounded memory.
-const ANY_ARGUMENTS: &[&str] = &[
-    "GET",
-    "SET",
-    "MGET",
-    "MSET",
-    "MSETNX",
-    "GETDEL",
-    "GETSET",
-    "SETNX",
-    "APPEND",
-    "STRLEN",
-    "GETRANGE",
-    "SUBSTR",
-    "INCR",
-    "DECR",
-    "INCRBY",
-    "DECRBY",
-    "INCRBYFLOAT",
-    "DEL",
-    "UNLINK",
-    "EXISTS",
-    "TYPE",
-    "KEYS",
-    "SCAN",
-    "RANDOMKEY",
-    "RENAME",
-    "RENAMENX",
-    "COPY",
-    "MOVE",
-    "TOUCH",
-    "OBJECT",
-    "TTL",
-    "PTTL",
-    "EXPIRETIME",
-    "PEXPIRETIME",
-    "PERSIST",
-    "PING",
-    "ECHO",
-    "SELECT",
-    "DBSIZE",
-    "SWAPDB",
-    "TIME",
-    "PUBLISH",
-    "SPUBLISH",
-    "PUBSUB",
-    "LCS",
-    "MEMORY",
-    "LATENCY",
-    "SLOWLOG",
-    "ROLE",
-];
+const ANY_ARGUMENTS: &str = "GET|SET|MGET|MSET|MSETNX|GETDEL|GETSET|SETNX|APPEND|STRLEN|GETRANGE|\
+     SUBSTR|INCR|DECR|INCRBY|DECRBY|INCRBYFLOAT|DEL|UNLINK|EXISTS|TYPE|KEYS|SCAN|RANDOMKEY|RENAME|\
+     RENAMENX|COPY|MOVE|TOUCH|OBJECT|TTL|PTTL|EXPIRETIME|PEXPIRETIME|PERSIST|PING|ECHO|SELECT|\
+     DBSIZE|SWAPDB|TIME|PUBLISH|SPUBLISH|PUBSUB|LCS|MEMORY|LATENCY|SLOWLOG|ROLE";
 
 /// Commands with a TTL as a numeric argument: they get a TTL from [`Draw::ttl`], so that no key
 /// expires during the stream.
-const DEADLINE_ARGUMENTS: &[&str] = &["EXPIRE", "PEXPIRE", "SETEX", "PSETEX"];
+const DEADLINE_ARGUMENTS: &str = "EXPIRE|PEXPIRE|SETEX|PSETEX";
 
 /// Names that are not a command in any version.
 const UNKNOWN: &[&[u8]] = &[
@@ -78,8 +31,8 @@ pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
 }
 
 /// Appends one of the commands with any arguments.
-pub(super) fn any_arguments(draw: &mut Draw, names: &[&str], steps: &mut Vec<Step>) {
-    let name = draw.pick(names);
+pub(super) fn any_arguments(draw: &mut Draw, names: &str, steps: &mut Vec<Step>) {
+    let name = draw.one_of(names);
     let mut command = Command::new(draw.case(name));
     for _ in 0..draw.weighted(&[(4, 0), (5, 1), (5, 2), (5, 3), (3, 4), (2, 5), (1, 9)]) {
         let argument = match draw.between(0..=9) {
@@ -88,41 +41,11 @@ pub(super) fn any_arguments(draw: &mut Draw, names: &[&str], steps: &mut Vec<Ste
             6 => draw.element(),
             7 => draw.integer(),
             8 => draw.float(),
-            _ => draw
-                .pick(&[
-                    "NX",
-                    "XX",
-                    "GET",
-                    "KEEPTTL",
-                    "REPLACE",
-                    "DB",
-                    "COUNT",
-                    "MATCH",
-                    "TYPE",
-                    "NUMSUB",
-                    "CHANNELS",
-                    "ENCODING",
-                    "LEFT",
-                    "MIN",
-                    "LIMIT",
-                    "BYSCORE",
-                    "BYLEX",
-                    "REV",
-                    "WITHSCORES",
-                    "WEIGHTS",
-                    "AGGREGATE",
-                    "SUM",
-                    "BEFORE",
-                    "RANK",
-                    "m",
-                    "FROMMEMBER",
-                    "BYRADIUS",
-                    "AND",
-                    "1",
-                    "2",
-                ])
-                .as_bytes()
-                .to_vec(),
+            _ => draw.one_of(
+                "NX|XX|GET|KEEPTTL|REPLACE|DB|COUNT|MATCH|TYPE|NUMSUB|CHANNELS|ENCODING|LEFT|MIN|\
+                 LIMIT|BYSCORE|BYLEX|REV|WITHSCORES|WEIGHTS|AGGREGATE|SUM|BEFORE|RANK|m|\
+                 FROMMEMBER|BYRADIUS|AND|1|2",
+            ).into(),
         };
         command.push(argument);
     }
@@ -154,7 +77,7 @@ pub(super) fn spoil(draw: &mut Draw, command: &mut Command) {
 }
 
 fn deadline_arguments(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let name = draw.pick(DEADLINE_ARGUMENTS);
+    let name = draw.one_of(DEADLINE_ARGUMENTS);
     let per_second = if name.starts_with('P') { 1000 } else { 1 };
     let mut command = Command::new(draw.case(name));
     for position in 0..draw.weighted(&[(1, 0), (2, 1), (3, 2), (3, 3), (2, 4), (1, 6)]) {
@@ -210,19 +133,8 @@ fn mangle(draw: &mut Draw, command: &mut Command, alone: bool) {
             }
         }
         _ => args.push(
-            draw.pick(&[
-                "NX",
-                "XX",
-                "GT",
-                "LT",
-                "GET",
-                "KEEPTTL",
-                "PERSIST",
-                "nosuchoption",
-                "",
-            ])
-            .as_bytes()
-            .to_vec(),
+            draw.one_of("NX|XX|GT|LT|GET|KEEPTTL|PERSIST|nosuchoption|")
+                .into(),
         ),
     }
 }

@@ -1,5 +1,6 @@
 //! Deadlines: setting, reading and removing them.
 
+use super::line;
 use crate::command::{Command, Step};
 use crate::draw::Draw;
 
@@ -16,11 +17,7 @@ pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
             ]);
             steps.push(Command::new(draw.case(name)).arg(draw.any_key()).into());
         }
-        _ => steps.push(
-            Command::new(draw.case("PERSIST"))
-                .arg(draw.any_key())
-                .into(),
-        ),
+        _ => steps.push(line::command(draw, "PERSIST any-key").into()),
     }
 }
 

@@ -3,23 +3,24 @@
 //! A group of steps that sets a relative deadline also removes it: after a stall of the machine,
 //! the comparison aligns the deadlines of keys on both servers, but not the deadlines of fields.
 
-use super::{Maker, named};
+use super::Maker::{self, Call};
+use super::{line, named};
 use crate::command::{Command, Step};
 use crate::draw::{Draw, Kind};
 
 const MAKERS: &[(u32, Maker)] = &[
-    (10, set),
-    (20, until),
-    (10, lasting),
-    (16, ask),
-    (6, persist),
-    (12, super::hashes::commands),
-    (3, wrong),
+    (10, Call(set)),
+    (20, Call(until)),
+    (10, Call(lasting)),
+    (16, Call(ask)),
+    (6, Call(persist)),
+    (12, Call(super::hashes::commands)),
+    (3, Call(wrong)),
 ];
 
 /// Appends one command on fields with deadlines, or a short group of related ones.
 pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
-    draw.weighted(MAKERS)(draw, steps);
+    super::make(draw, MAKERS, steps);
 }
 
 fn set(draw: &mut Draw, steps: &mut Vec<Step>) {
@@ -40,10 +41,7 @@ fn push_fields(draw: &mut Draw, command: &mut Command) {
 }
 
 fn push_condition(draw: &mut Draw, command: &mut Command) {
-    if draw.chance(45) {
-        let condition = draw.pick(&["NX", "XX", "GT", "LT", "NX", "XX", "GT", "LT", "KEEPTTL"]);
-        command.push(draw.case(condition));
-    }
+    line::append(draw, command, "45% NX|XX|GT|LT|NX|XX|GT|LT|KEEPTTL");
 }
 
 fn until(draw: &mut Draw, steps: &mut Vec<Step>) {

@@ -3,35 +3,30 @@
 //! The coordinates are random, so two places are rarely equal: the order of places at the same
 //! distance is undefined.
 
-use super::named;
+use super::Maker::{self, Call, Line};
+use super::{line, named};
 use crate::command::{Command, Step};
 use crate::draw::{Draw, Kind};
 
 /// Commands that may get any arguments; `errors.rs` has the criteria.
-pub(super) const ANY_ARGUMENTS: &[&str] = &[
-    "GEOPOS",
-    "GEODIST",
-    "GEOHASH",
-    "GEORADIUS_RO",
-    "GEORADIUSBYMEMBER_RO",
-];
+pub(super) const ANY_ARGUMENTS: &str = "GEOPOS|GEODIST|GEOHASH|GEORADIUS_RO|GEORADIUSBYMEMBER_RO";
 
-const MAKERS: &[(u32, super::Maker)] = &[
-    (30, add),
-    (1, grow),
-    (10, look_up),
-    (12, distance),
-    (30, search),
-    (8, search_and_store),
-    (16, radius),
-    (3, remove),
-    (4, as_a_key),
-    (1, delete),
+const MAKERS: &[(u32, Maker)] = &[
+    (30, Call(add)),
+    (1, Call(grow)),
+    (10, Line("GEOPOS|GEOHASH geo-source 95% element*4")),
+    (12, Call(distance)),
+    (30, Call(search)),
+    (8, Call(search_and_store)),
+    (16, Call(radius)),
+    (3, Line("ZREM geo-source element*3")),
+    (4, Call(as_a_key)),
+    (1, Line("DEL geo-source")),
 ];
 
 /// Appends one geo command.
 pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
-    draw.weighted(MAKERS)(draw, steps);
+    super::make(draw, MAKERS, steps);
 }
 
 fn add(draw: &mut Draw, steps: &mut Vec<Step>) {
@@ -70,25 +65,13 @@ fn grow(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-fn look_up(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let name = draw.pick(&["GEOPOS", "GEOHASH"]);
-    let mut command = named(draw, name).arg(draw.geo_source());
-    if draw.chance(95) {
-        command.extend(draw.elements(4));
-    }
-    steps.push(command.into());
-}
-
 fn unit(draw: &mut Draw) -> Vec<u8> {
     let unit = draw.weighted(&[(6, "km"), (4, "m"), (3, "mi"), (3, "ft"), (1, "parsec")]);
     draw.case(unit)
 }
 
 fn distance(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let mut command = named(draw, "GEODIST")
-        .arg(draw.geo_source())
-        .arg(draw.element())
-        .arg(draw.element());
+    let mut command = line::command(draw, "GEODIST geo-source element element");
     if draw.chance(60) {
         command.push(unit(draw));
     }
@@ -108,14 +91,11 @@ fn length(draw: &mut Draw) -> Vec<u8> {
 }
 
 fn push_centre(draw: &mut Draw, command: &mut Command) {
-    if draw.chance(50) {
-        command.push(draw.case("FROMMEMBER"));
-        command.push(draw.element());
-    } else {
-        command.push(draw.case("FROMLONLAT"));
-        command.push(draw.longitude());
-        command.push(draw.latitude());
-    }
+    let centre = match draw.chance(50) {
+        true => "FROMMEMBER element",
+        false => "FROMLONLAT longitude latitude",
+    };
+    line::append(draw, command, centre);
 }
 
 fn push_shape(draw: &mut Draw, command: &mut Command) {
@@ -133,10 +113,7 @@ fn push_shape(draw: &mut Draw, command: &mut Command) {
 /// Appends options for the form, the order and the number of results. ANY takes the first matches
 /// of the server's index, so a result with ANY is never stored.
 fn push_options(draw: &mut Draw, command: &mut Command, shows: bool) {
-    if draw.chance(55) {
-        let order = draw.pick(&["ASC", "DESC"]);
-        command.push(draw.case(order));
-    }
+    line::append(draw, command, "55% ASC|DESC");
     if draw.chance(35) {
         command.push(draw.case("COUNT"));
         command.push(draw.how_many());
@@ -201,19 +178,13 @@ fn search_and_store(draw: &mut Draw, steps: &mut Vec<Step>) {
 
 /// Appends one of the commands that GEOSEARCH replaces.
 fn radius(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let name = draw.pick(&[
-        "GEORADIUS",
-        "GEORADIUSBYMEMBER",
-        "GEORADIUS_RO",
-        "GEORADIUSBYMEMBER_RO",
-    ]);
+    let name = draw.one_of("GEORADIUS|GEORADIUSBYMEMBER|GEORADIUS_RO|GEORADIUSBYMEMBER_RO");
     let mut command = named(draw, name).arg(draw.geo_source());
-    if name.contains("MEMBER") {
-        command.push(draw.element());
-    } else {
-        command.push(draw.longitude());
-        command.push(draw.latitude());
-    }
+    let centre = match name.contains("MEMBER") {
+        true => "element",
+        false => "longitude latitude",
+    };
+    line::append(draw, &mut command, centre);
     command.push(length(draw));
     command.push(unit(draw));
     let stores = draw.chance(if name.ends_with("_RO") { 4 } else { 30 });
@@ -233,12 +204,6 @@ fn radius(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-fn remove(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let mut command = named(draw, "ZREM").arg(draw.geo_source());
-    command.extend(draw.elements(3));
-    steps.push(command.into());
-}
-
 /// Appends a command of another family on geo keys.
 fn as_a_key(draw: &mut Draw, steps: &mut Vec<Step>) {
     let (one, other) = (draw.geo_key(), draw.geo_key());
@@ -251,8 +216,4 @@ fn as_a_key(draw: &mut Draw, steps: &mut Vec<Step>) {
         _ => Command::new("ZCARD").arg(one),
     };
     steps.push(command.into());
-}
-
-fn delete(draw: &mut Draw, steps: &mut Vec<Step>) {
-    steps.push(named(draw, "DEL").arg(draw.geo_source()).into());
 }

@@ -1,48 +1,34 @@
 //! Hash commands, without the commands on deadlines of fields (see `fields`).
 
-use super::named;
+use super::Maker::{self, Call, Line};
+use super::{line, named};
 use crate::command::{Command, Step};
 use crate::draw::{Draw, Kind};
 
 /// Commands that may get any arguments; `errors.rs` has the criteria.
-pub(super) const ANY_ARGUMENTS: &[&str] = &[
-    "HSET",
-    "HSETNX",
-    "HMSET",
-    "HGET",
-    "HMGET",
-    "HGETALL",
-    "HKEYS",
-    "HVALS",
-    "HLEN",
-    "HSTRLEN",
-    "HEXISTS",
-    "HDEL",
-    "HINCRBY",
-    "HINCRBYFLOAT",
-    "HSCAN",
-];
+pub(super) const ANY_ARGUMENTS: &str = "HSET|HSETNX|HMSET|HGET|HMGET|HGETALL|HKEYS|HVALS|HLEN|\
+     HSTRLEN|HEXISTS|HDEL|HINCRBY|HINCRBYFLOAT|HSCAN";
 
-const MAKERS: &[(u32, super::Maker)] = &[
-    (24, set),
-    (1, grow),
-    (4, set_if_absent),
-    (10, get),
-    (6, get_many),
-    (9, whole),
-    (4, length),
-    (4, exists),
-    (10, delete_fields),
-    (9, count),
-    (8, count_float),
-    (8, sample),
-    (4, page),
-    (1, delete),
+const MAKERS: &[(u32, Maker)] = &[
+    (24, Call(set)),
+    (1, Call(grow)),
+    (4, Line("HSETNX hash element element")),
+    (10, Line("HGET hash element")),
+    (6, Line("HMGET hash element*5")),
+    (9, Line("HGETALL|HKEYS|HVALS hash")),
+    (4, Call(length)),
+    (4, Line("HEXISTS hash element")),
+    (10, Line("HDEL hash element*6")),
+    (9, Call(count)),
+    (8, Call(count_float)),
+    (8, Call(sample)),
+    (4, Call(page)),
+    (1, Line("DEL hash")),
 ];
 
 /// Appends one hash command, or a short group of related ones.
 pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
-    draw.weighted(MAKERS)(draw, steps);
+    super::make(draw, MAKERS, steps);
 }
 
 fn set(draw: &mut Draw, steps: &mut Vec<Step>) {
@@ -72,32 +58,6 @@ fn grow(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-fn set_if_absent(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let command = named(draw, "HSETNX")
-        .arg(draw.key_of(Kind::Hash))
-        .arg(draw.element())
-        .arg(draw.element());
-    steps.push(command.into());
-}
-
-fn get(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let command = named(draw, "HGET")
-        .arg(draw.key_of(Kind::Hash))
-        .arg(draw.element());
-    steps.push(command.into());
-}
-
-fn get_many(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let mut command = named(draw, "HMGET").arg(draw.key_of(Kind::Hash));
-    command.extend(draw.elements(5));
-    steps.push(command.into());
-}
-
-fn whole(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let name = draw.pick(&["HGETALL", "HKEYS", "HVALS"]);
-    steps.push(named(draw, name).arg(draw.key_of(Kind::Hash)).into());
-}
-
 fn length(draw: &mut Draw, steps: &mut Vec<Step>) {
     let key = draw.key_of(Kind::Hash);
     let command = if draw.chance(50) {
@@ -108,33 +68,14 @@ fn length(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-fn exists(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let command = named(draw, "HEXISTS")
-        .arg(draw.key_of(Kind::Hash))
-        .arg(draw.element());
-    steps.push(command.into());
-}
-
-fn delete_fields(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let mut command = named(draw, "HDEL").arg(draw.key_of(Kind::Hash));
-    command.extend(draw.elements(6));
-    steps.push(command.into());
-}
-
 fn count(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let command = named(draw, "HINCRBY")
-        .arg(draw.key_of(Kind::Hash))
-        .arg(draw.element())
-        .arg(draw.integer());
+    let command = line::command(draw, "HINCRBY hash element integer");
     put_number_first(draw, &command, steps);
     steps.push(command.into());
 }
 
 fn count_float(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let command = named(draw, "HINCRBYFLOAT")
-        .arg(draw.key_of(Kind::Hash))
-        .arg(draw.element())
-        .arg(draw.float());
+    let command = line::command(draw, "HINCRBYFLOAT hash element float");
     put_number_first(draw, &command, steps);
     steps.push(command.into());
 }
@@ -175,8 +116,4 @@ fn sample(draw: &mut Draw, steps: &mut Vec<Step>) {
 fn page(draw: &mut Draw, steps: &mut Vec<Step>) {
     let key = draw.key_of(Kind::Hash);
     super::scans::page(draw, "HSCAN", key, steps);
-}
-
-fn delete(draw: &mut Draw, steps: &mut Vec<Step>) {
-    steps.push(named(draw, "DEL").arg(draw.key_of(Kind::Hash)).into());
 }

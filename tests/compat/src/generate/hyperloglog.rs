@@ -3,35 +3,28 @@
 //! No other commands write to the keys of HyperLogLogs: our server refuses a corrupt HyperLogLog at
 //! once, Redis often only when it reads the corrupt part.
 
+use super::Maker::{self, Call, Line};
 use super::named;
 use crate::command::{Command, Step};
 use crate::draw::Draw;
 
 /// Commands that may get any arguments; `errors.rs` has the criteria.
-pub(super) const ANY_ARGUMENTS: &[&str] = &["PFCOUNT"];
+pub(super) const ANY_ARGUMENTS: &str = "PFCOUNT";
 
-const MAKERS: &[(u32, super::Maker)] = &[
-    (40, add),
-    (4, grow),
-    (22, count),
-    (16, merge),
-    (5, look_inside),
-    (4, as_a_key),
-    (3, corrupt),
-    (2, delete),
+const MAKERS: &[(u32, Maker)] = &[
+    (40, Line("PFADD hll 92% element*8")),
+    (4, Call(grow)),
+    (22, Call(count)),
+    (16, Call(merge)),
+    (5, Call(look_inside)),
+    (4, Call(as_a_key)),
+    (3, Call(corrupt)),
+    (2, Line("DEL hll")),
 ];
 
 /// Appends one HyperLogLog command, or several commands on a corrupt HyperLogLog.
 pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
-    draw.weighted(MAKERS)(draw, steps);
-}
-
-fn add(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let mut command = named(draw, "PFADD").arg(draw.hll_key());
-    if draw.chance(92) {
-        command.extend(draw.elements(8));
-    }
-    steps.push(command.into());
+    super::make(draw, MAKERS, steps);
 }
 
 /// Appends a PFADD with many elements. Several such commands convert a HyperLogLog to the dense
@@ -123,8 +116,4 @@ fn corrupt(draw: &mut Draw, steps: &mut Vec<Step>) {
     };
     steps.push(command.into());
     steps.push(delete.into());
-}
-
-fn delete(draw: &mut Draw, steps: &mut Vec<Step>) {
-    steps.push(named(draw, "DEL").arg(draw.hll_key()).into());
 }

@@ -1,87 +1,39 @@
 //! Commands on keys of any type: deletion, renaming, copying, inspection.
 
+use super::Maker::{self, Call, Line};
+use super::line;
 use crate::command::{Command, Step};
 use crate::draw::Draw;
 
-type Maker = fn(&mut Draw, &mut Vec<Step>);
-
 const MAKERS: &[(u32, Maker)] = &[
-    (10, delete),
-    (8, exists),
-    (4, kind),
-    (3, list),
-    (3, scan_page),
-    (1, random),
-    (9, rename),
-    (9, copy),
-    (6, move_to),
-    (8, object),
+    (10, Line("DEL|DEL|UNLINK any-key*3")),
+    (8, Line("EXISTS|TOUCH any-key*5")),
+    (4, Line("TYPE any-key")),
+    (3, Line("KEYS pattern")),
+    (3, Call(scan_page)),
+    (1, Line("RANDOMKEY")),
+    (9, Line("RENAME|RENAMENX any-key any-key")),
+    (9, Call(copy)),
+    (6, Line("MOVE any-key database")),
+    (8, Call(object)),
 ];
 
 /// Appends one key command.
 pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
-    draw.weighted(MAKERS)(draw, steps);
-}
-
-fn delete(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let name = draw.pick(&["DEL", "DEL", "UNLINK"]);
-    let mut command = Command::new(draw.case(name));
-    command.extend(draw.any_keys(3));
-    steps.push(command.into());
-}
-
-fn exists(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let name = draw.pick(&["EXISTS", "TOUCH"]);
-    let mut command = Command::new(draw.case(name));
-    command.extend(draw.any_keys(5));
-    steps.push(command.into());
-}
-
-fn kind(draw: &mut Draw, steps: &mut Vec<Step>) {
-    steps.push(Command::new(draw.case("TYPE")).arg(draw.any_key()).into());
-}
-
-fn list(draw: &mut Draw, steps: &mut Vec<Step>) {
-    steps.push(Command::new(draw.case("KEYS")).arg(draw.pattern()).into());
+    super::make(draw, MAKERS, steps);
 }
 
 /// Appends SCAN for a single page. Only the shape of the reply and errors can be compared. Another
 /// generator makes whole iterations.
 fn scan_page(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let cursor = draw.pick(&[
-        "0",
-        "0",
-        "0",
-        "7",
-        "18446744073709551615",
-        "18446744073709551616",
-        "-1",
-        "abc",
-        "",
-        "1.5",
-        "00",
-        " 0",
-    ]);
+    let cursor = draw.one_of("0|0|0|7|18446744073709551615|18446744073709551616|-1|abc||1.5|00| 0");
     let mut command = Command::new(draw.case("SCAN")).arg(cursor);
     for _ in 0..draw.weighted(&[(4, 0), (4, 1), (2, 2), (1, 3)]) {
         match draw.weighted(&[(3, "MATCH"), (3, "COUNT"), (2, "TYPE"), (1, "NOVALUES")]) {
-            "MATCH" => {
-                command.push(draw.case("MATCH"));
-                command.push(draw.pattern());
-            }
+            "MATCH" => line::append(draw, &mut command, "MATCH pattern"),
             "COUNT" => {
-                command.push(draw.case("COUNT"));
-                let count = draw.pick(&[
-                    "1",
-                    "10",
-                    "1000",
-                    "0",
-                    "-1",
-                    "abc",
-                    "1.5",
-                    "9223372036854775808",
-                ]);
-                command.push(count);
+                let count = "COUNT 1|10|1000|0|-1|abc|1.5|9223372036854775808";
+                line::append(draw, &mut command, count);
             }
             "TYPE" => {
                 command.push(draw.case("TYPE"));
@@ -97,45 +49,15 @@ fn scan_page(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-fn random(draw: &mut Draw, steps: &mut Vec<Step>) {
-    steps.push(Command::new(draw.case("RANDOMKEY")).into());
-}
-
-fn rename(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let name = draw.pick(&["RENAME", "RENAMENX"]);
-    steps.push(
-        Command::new(draw.case(name))
-            .arg(draw.any_key())
-            .arg(draw.any_key())
-            .into(),
-    );
-}
-
 fn copy(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let mut command = Command::new(draw.case("COPY"))
-        .arg(draw.any_key())
-        .arg(draw.any_key());
+    let mut command = line::command(draw, "COPY any-key any-key");
     for _ in 0..draw.weighted(&[(4, 0), (4, 1), (3, 2), (1, 3)]) {
         match draw.weighted(&[(4, "DB"), (5, "REPLACE"), (1, "NX")]) {
-            "DB" => {
-                command.push(draw.case("DB"));
-                if draw.chance(95) {
-                    command.push(draw.database());
-                }
-            }
+            "DB" => line::append(draw, &mut command, "DB 95% database"),
             option => command.push(draw.case(option)),
         }
     }
     steps.push(command.into());
-}
-
-fn move_to(draw: &mut Draw, steps: &mut Vec<Step>) {
-    steps.push(
-        Command::new(draw.case("MOVE"))
-            .arg(draw.any_key())
-            .arg(draw.database())
-            .into(),
-    );
 }
 
 fn object(draw: &mut Draw, steps: &mut Vec<Step>) {

@@ -1,50 +1,34 @@
 //! List commands.
 
-use super::named;
+use super::Maker::{self, Call, Line};
+use super::{line, named};
 use crate::command::Step;
 use crate::draw::{Draw, Kind};
 
 /// Commands that may get any arguments; `errors.rs` has the criteria.
-pub(super) const ANY_ARGUMENTS: &[&str] = &[
-    "LPUSH",
-    "RPUSH",
-    "LPUSHX",
-    "RPUSHX",
-    "LPOP",
-    "RPOP",
-    "LLEN",
-    "LINDEX",
-    "LRANGE",
-    "LSET",
-    "LINSERT",
-    "LREM",
-    "LTRIM",
-    "LMOVE",
-    "RPOPLPUSH",
-    "LPOS",
-    "LMPOP",
-];
+pub(super) const ANY_ARGUMENTS: &str = "LPUSH|RPUSH|LPUSHX|RPUSHX|LPOP|RPOP|LLEN|LINDEX|LRANGE|\
+     LSET|LINSERT|LREM|LTRIM|LMOVE|RPOPLPUSH|LPOS|LMPOP";
 
-const MAKERS: &[(u32, super::Maker)] = &[
-    (30, push),
-    (1, grow),
-    (12, pop),
-    (4, length),
-    (8, index),
-    (10, range),
-    (6, set),
-    (7, insert),
-    (6, remove),
-    (4, trim),
-    (8, move_between),
-    (10, position),
-    (6, pop_many),
-    (1, delete),
+const MAKERS: &[(u32, Maker)] = &[
+    (30, Call(push)),
+    (1, Line("LPUSH|RPUSH list many-elements")),
+    (12, Line("LPOP|RPOP list 40% how-many")),
+    (4, Line("LLEN list")),
+    (8, Line("LINDEX list index")),
+    (10, Call(range)),
+    (6, Call(set)),
+    (7, Call(insert)),
+    (6, Call(remove)),
+    (4, Call(trim)),
+    (8, Call(move_between)),
+    (10, Call(position)),
+    (6, Call(pop_many)),
+    (1, Line("DEL list")),
 ];
 
 /// Appends one list command.
 pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
-    draw.weighted(MAKERS)(draw, steps);
+    super::make(draw, MAKERS, steps);
 }
 
 fn push(draw: &mut Draw, steps: &mut Vec<Step>) {
@@ -59,47 +43,19 @@ fn push(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-fn grow(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let name = draw.pick(&["LPUSH", "RPUSH"]);
-    let mut command = named(draw, name).arg(draw.key_of(Kind::List));
-    command.extend(draw.many_elements());
-    steps.push(command.into());
-}
-
-fn pop(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let name = draw.pick(&["LPOP", "RPOP"]);
-    let mut command = named(draw, name).arg(draw.key_of(Kind::List));
-    if draw.chance(40) {
-        command.push(draw.how_many());
-    }
-    steps.push(command.into());
-}
-
-fn length(draw: &mut Draw, steps: &mut Vec<Step>) {
-    steps.push(named(draw, "LLEN").arg(draw.key_of(Kind::List)).into());
-}
-
-fn index(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let command = named(draw, "LINDEX")
-        .arg(draw.key_of(Kind::List))
-        .arg(draw.index());
-    steps.push(command.into());
-}
-
 fn range(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let command = named(draw, "LRANGE").arg(draw.key_of(Kind::List));
-    let command = if draw.chance(30) {
-        command.arg("0").arg("-1")
+    let mut command = line::command(draw, "LRANGE list");
+    let bounds = if draw.chance(30) {
+        "0 -1"
     } else {
-        command.arg(draw.index()).arg(draw.index())
+        "index index"
     };
+    line::append(draw, &mut command, bounds);
     steps.push(command.into());
 }
 
 fn set(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let command = named(draw, "LSET")
-        .arg(draw.key_of(Kind::List))
-        .arg(draw.index());
+    let command = line::command(draw, "LSET list index");
     let value = if draw.chance(3) {
         draw.big_value()
     } else {
@@ -168,9 +124,7 @@ fn move_between(draw: &mut Draw, steps: &mut Vec<Step>) {
 }
 
 fn position(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let mut command = named(draw, "LPOS")
-        .arg(draw.key_of(Kind::List))
-        .arg(draw.element());
+    let mut command = line::command(draw, "LPOS list element");
     for _ in 0..draw.weighted(&[(4, 0), (5, 1), (4, 2), (2, 3)]) {
         let option = draw.weighted(&[(5, "RANK"), (5, "COUNT"), (4, "MAXLEN"), (1, "NOSUCH")]);
         command.push(draw.case(option));
@@ -197,13 +151,6 @@ fn pop_many(draw: &mut Draw, steps: &mut Vec<Step>) {
     let mut command = named(draw, "LMPOP").arg(draw.announced(keys.len()));
     command.extend(keys);
     command.push(end(draw));
-    if draw.chance(50) {
-        command.push(draw.case("COUNT"));
-        command.push(draw.how_many());
-    }
+    line::append(draw, &mut command, "50% COUNT how-many");
     steps.push(command.into());
-}
-
-fn delete(draw: &mut Draw, steps: &mut Vec<Step>) {
-    steps.push(named(draw, "DEL").arg(draw.key_of(Kind::List)).into());
 }

@@ -14,16 +14,9 @@ const CHANNELS: &[&[u8]] = &[
     b"__keyspace@0__:k0",
 ];
 
+#[rustfmt::skip]
 const PATTERNS: &[&[u8]] = &[
-    b"ch:*",
-    b"ch:[ab]",
-    b"news.*",
-    b"*",
-    b"?h:a",
-    b"__key*__:*",
-    b"nothing",
-    b"",
-    b"\\c*",
+    b"ch:*", b"ch:[ab]", b"news.*", b"*", b"?h:a", b"__key*__:*", b"nothing", b"", b"\\c*",
 ];
 
 /// A connection that subscribes, in several rounds. At the end it is unsubscribed from all

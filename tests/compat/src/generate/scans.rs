@@ -1,6 +1,6 @@
 //! SCAN, SSCAN, HSCAN and ZSCAN: single pages, and whole iterations as acts.
 
-use super::{Family, named};
+use super::{Family, line, named};
 use crate::command::{Command, Step};
 use crate::draw::{Draw, Kind};
 
@@ -68,17 +68,7 @@ pub(super) fn scan(draw: &mut Draw, has: impl Fn(Family) -> bool) -> Option<Scan
         ]);
     }
     if kind.is_none() && draw.chance(30) {
-        let kind = draw.pick(&[
-            "string",
-            "string",
-            "list",
-            "hash",
-            "set",
-            "zset",
-            "ZSET",
-            "stream",
-            "nosuchtype",
-        ]);
+        let kind = draw.one_of("string|string|list|hash|set|zset|ZSET|stream|nosuchtype");
         options.extend([b"TYPE".to_vec(), kind.as_bytes().to_vec()]);
     }
     Some(Scan { start, options })
@@ -87,29 +77,14 @@ pub(super) fn scan(draw: &mut Draw, has: impl Fn(Family) -> bool) -> Option<Scan
 /// Appends a command for a single page of a collection. Only the shape of the reply and errors can
 /// be compared.
 pub(super) fn page(draw: &mut Draw, name: &str, key: Vec<u8>, steps: &mut Vec<Step>) {
-    let cursor = draw.pick(&[
-        "0",
-        "0",
-        "0",
-        "7",
-        "18446744073709551616",
-        "-1",
-        "abc",
-        "",
-        "1.5",
-    ]);
+    let cursor = draw.one_of("0|0|0|7|18446744073709551616|-1|abc||1.5");
     let mut command = named(draw, name).arg(key).arg(cursor);
     for _ in 0..draw.weighted(&[(4, 0), (4, 1), (2, 2)]) {
         match draw.weighted(&[(3, "MATCH"), (3, "COUNT"), (1, "TYPE")]) {
-            "MATCH" => {
-                command.push(draw.case("MATCH"));
-                command.push(draw.pattern());
-            }
+            "MATCH" => line::append(draw, &mut command, "MATCH pattern"),
             "COUNT" => {
-                command.push(draw.case("COUNT"));
-                let count =
-                    draw.pick(&["1", "10", "1000", "0", "-1", "abc", "9223372036854775808"]);
-                command.push(count);
+                let count = "COUNT 1|10|1000|0|-1|abc|9223372036854775808";
+                line::append(draw, &mut command, count);
             }
             option => command.extend([option, "hash"]),
         }

@@ -142,14 +142,7 @@ fn cache(draw: &mut Draw, steps: &mut Vec<Step>) {
 
 /// Appends a command with random arguments, which may be valid by chance.
 fn wrong(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let name = draw.pick(&[
-        "EVAL",
-        "EVALSHA",
-        "EVAL_RO",
-        "EVALSHA_RO",
-        "FCALL",
-        "FCALL_RO",
-    ]);
+    let name = draw.one_of("EVAL|EVALSHA|EVAL_RO|EVALSHA_RO|FCALL|FCALL_RO");
     let mut command = named(draw, name);
     let digest = digest(draw, "return 1");
     let subject = match name {

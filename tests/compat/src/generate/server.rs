@@ -1,19 +1,15 @@
 //! Commands on the whole server: databases, configuration, introspection.
 
+use super::line;
 use crate::command::{Command, Step};
 use crate::draw::Draw;
 
 /// Appends one server command, or a short group of related ones.
 pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
     match draw.between(0..=99) {
-        0..=24 => steps.push(Command::new(draw.case("DBSIZE")).into()),
+        0..=24 => steps.push(line::command(draw, "DBSIZE").into()),
         25..=31 => flush(draw, steps),
-        32..=39 => steps.push(
-            Command::new(draw.case("SWAPDB"))
-                .arg(draw.database())
-                .arg(draw.database())
-                .into(),
-        ),
+        32..=39 => steps.push(line::command(draw, "SWAPDB database database").into()),
         40..=61 => command(draw, steps),
         62..=79 => config(draw, steps),
         80..=86 => steps.push(Command::of(&["INFO", "keyspace"]).into()),
@@ -102,80 +98,13 @@ const KEYED: &[&[&str]] = &[
 
 /// Arguments of COMMAND INFO, of whose reply only the parts that both versions have are compared,
 /// and of COMMAND DOCS.
-const DESCRIBED: &[&str] = &[
-    "get",
-    "SET",
-    "mget",
-    "mset",
-    "msetnx",
-    "getex",
-    "getdel",
-    "getset",
-    "setex",
-    "psetex",
-    "setnx",
-    "append",
-    "strlen",
-    "getrange",
-    "substr",
-    "setrange",
-    "incr",
-    "decr",
-    "incrby",
-    "decrby",
-    "incrbyfloat",
-    "lcs",
-    "del",
-    "unlink",
-    "exists",
-    "type",
-    "keys",
-    "scan",
-    "randomkey",
-    "rename",
-    "renamenx",
-    "copy",
-    "move",
-    "touch",
-    "expire",
-    "pexpire",
-    "expireat",
-    "pexpireat",
-    "ttl",
-    "pttl",
-    "expiretime",
-    "pexpiretime",
-    "persist",
-    "ping",
-    "echo",
-    "auth",
-    "hello",
-    "select",
-    "quit",
-    "reset",
-    "subscribe",
-    "psubscribe",
-    "ssubscribe",
-    "unsubscribe",
-    "punsubscribe",
-    "sunsubscribe",
-    "publish",
-    "spublish",
-    "dbsize",
-    "flushdb",
-    "flushall",
-    "swapdb",
-    "time",
-    "info",
-    "asking",
-    "cluster",
-    "function",
-    "module",
-    "readonly",
-    "readwrite",
-    "script",
-    "nosuchcommand",
-];
+const DESCRIBED: &str = "get|SET|mget|mset|msetnx|getex|getdel|getset|setex|psetex|setnx|append|\
+     strlen|getrange|substr|setrange|incr|decr|incrby|decrby|incrbyfloat|lcs|del|unlink|exists|\
+     type|keys|scan|randomkey|rename|renamenx|copy|move|touch|expire|pexpire|expireat|pexpireat|\
+     ttl|pttl|expiretime|pexpiretime|persist|ping|echo|auth|hello|select|quit|reset|subscribe|\
+     psubscribe|ssubscribe|unsubscribe|punsubscribe|sunsubscribe|publish|spublish|dbsize|flushdb|\
+     flushall|swapdb|time|info|asking|cluster|function|module|readonly|readwrite|script|\
+     nosuchcommand";
 
 fn command(draw: &mut Draw, steps: &mut Vec<Step>) {
     let mut command = Command::new(draw.case("COMMAND"));
@@ -185,10 +114,10 @@ fn command(draw: &mut Draw, steps: &mut Vec<Step>) {
         2..=4 => {
             command.push(draw.case("INFO"));
             for _ in 0..draw.between(1..=3) {
-                command.push(draw.pick(DESCRIBED));
+                command.push(draw.one_of(DESCRIBED));
             }
         }
-        5 => command.extend(["DOCS", draw.pick(DESCRIBED)]),
+        5 => command.extend(["DOCS", draw.one_of(DESCRIBED)]),
         6 => command.extend(draw.pick(&[
             &["GETKEYS"][..],
             &["LIST", "FILTERBY"],
@@ -207,41 +136,18 @@ fn command(draw: &mut Draw, steps: &mut Vec<Step>) {
 
 /// Arguments of CONFIG GET: parameters that have equal values on both servers, patterns for such
 /// parameters, and unknown names.
-const PARAMETERS: &[&str] = &[
-    "maxmemory",
-    "maxmemory-policy",
-    "maxmemory-samples",
-    "databases",
-    "timeout",
-    "tcp-keepalive",
-    "appendonly",
-    "save",
-    "proto-max-bulk-len",
-    "lfu-log-factor",
-    "lfu-decay-time",
-    "slowlog-log-slower-than",
-    "slowlog-max-len",
-    "latency-monitor-threshold",
-    "client-output-buffer-limit",
-    "notify-keyspace-events",
-    "maxmemory-clients",
-    "requirepass",
-    "hz",
-    "appendfsync",
-    "lazyfree-lazy-expire",
-    "nosuch",
-    "",
-    "notify-keyspace-event?",
-    "MAXMEMORY-POLICY",
-    "appendfs*",
-];
+const PARAMETERS: &str = "maxmemory|maxmemory-policy|maxmemory-samples|databases|timeout|\
+     tcp-keepalive|appendonly|save|proto-max-bulk-len|lfu-log-factor|lfu-decay-time|\
+     slowlog-log-slower-than|slowlog-max-len|latency-monitor-threshold|client-output-buffer-limit|\
+     notify-keyspace-events|maxmemory-clients|requirepass|hz|appendfsync|lazyfree-lazy-expire|\
+     nosuch||notify-keyspace-event?|MAXMEMORY-POLICY|appendfs*";
 
 fn config(draw: &mut Draw, steps: &mut Vec<Step>) {
     let command = match draw.between(0..=19) {
         0..=9 => {
             let mut command = Command::new(draw.case("CONFIG")).arg(draw.case("GET"));
             for _ in 0..draw.weighted(&[(6, 1), (2, 2), (1, 3)]) {
-                command.push(draw.pick(PARAMETERS));
+                command.push(draw.one_of(PARAMETERS));
             }
             command
         }
@@ -330,25 +236,8 @@ fn change(draw: &mut Draw, steps: &mut Vec<Step>) {
 
 /// Changes the published event classes for a few commands, then restores all classes.
 fn notify(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let flags = draw.pick(&[
-        "",
-        "K",
-        "E",
-        "KE",
-        "A",
-        "KEA",
-        "Kg$",
-        "E$x",
-        "KEgx",
-        "KEm",
-        "KEn",
-        "AKEmn",
-        "g$lshzxetdKEmn",
-        "KEAA",
-        "KEq",
-        "kea",
-        "Kxe$",
-    ]);
+    let flags =
+        draw.one_of("|K|E|KE|A|KEA|Kg$|E$x|KEgx|KEm|KEn|AKEmn|g$lshzxetdKEmn|KEAA|KEq|kea|Kxe$");
     let set = |flags: &str| {
         Step::from(Command::of(&[
             "CONFIG",

@@ -1,48 +1,34 @@
 //! Set commands.
 
-use super::named;
+use super::Maker::{self, Call, Line};
+use super::{line, named};
 use crate::command::{Command, Step};
 use crate::draw::{Draw, Kind};
 
 /// Commands that may get any arguments; `errors.rs` has the criteria.
-pub(super) const ANY_ARGUMENTS: &[&str] = &[
-    "SADD",
-    "SREM",
-    "SCARD",
-    "SISMEMBER",
-    "SMISMEMBER",
-    "SMEMBERS",
-    "SMOVE",
-    "SINTER",
-    "SUNION",
-    "SDIFF",
-    "SINTERSTORE",
-    "SUNIONSTORE",
-    "SDIFFSTORE",
-    "SINTERCARD",
-    "SSCAN",
-];
+pub(super) const ANY_ARGUMENTS: &str = "SADD|SREM|SCARD|SISMEMBER|SMISMEMBER|SMEMBERS|SMOVE|SINTER|\
+     SUNION|SDIFF|SINTERSTORE|SUNIONSTORE|SDIFFSTORE|SINTERCARD|SSCAN";
 
-const MAKERS: &[(u32, super::Maker)] = &[
-    (26, add),
-    (1, grow),
-    (10, remove),
-    (4, size),
-    (8, contains),
-    (6, members),
-    (6, move_between),
-    (5, pop),
-    (7, sample),
-    (10, combine),
-    (9, combine_and_store),
-    (6, intersect_count),
-    (4, page),
-    (1, delete),
+const MAKERS: &[(u32, Maker)] = &[
+    (26, Call(add)),
+    (1, Line("SADD set many-elements")),
+    (10, Line("SREM set element*6")),
+    (4, Line("SCARD set")),
+    (8, Call(contains)),
+    (6, Line("SMEMBERS set")),
+    (6, Call(move_between)),
+    (5, Call(pop)),
+    (7, Call(sample)),
+    (10, Line("SINTER|SUNION|SDIFF set*4")),
+    (9, Line("SINTERSTORE|SUNIONSTORE|SDIFFSTORE set set*3")),
+    (6, Call(intersect_count)),
+    (4, Call(page)),
+    (1, Line("DEL set")),
 ];
 
 /// Appends one set command, or a short group of related ones.
 pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
-    draw.weighted(MAKERS)(draw, steps);
+    super::make(draw, MAKERS, steps);
 }
 
 fn add(draw: &mut Draw, steps: &mut Vec<Step>) {
@@ -60,22 +46,6 @@ fn add(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-fn grow(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let mut command = named(draw, "SADD").arg(draw.key_of(Kind::Set));
-    command.extend(draw.many_elements());
-    steps.push(command.into());
-}
-
-fn remove(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let mut command = named(draw, "SREM").arg(draw.key_of(Kind::Set));
-    command.extend(draw.elements(6));
-    steps.push(command.into());
-}
-
-fn size(draw: &mut Draw, steps: &mut Vec<Step>) {
-    steps.push(named(draw, "SCARD").arg(draw.key_of(Kind::Set)).into());
-}
-
 fn contains(draw: &mut Draw, steps: &mut Vec<Step>) {
     let key = draw.key_of(Kind::Set);
     let command = if draw.chance(50) {
@@ -86,10 +56,6 @@ fn contains(draw: &mut Draw, steps: &mut Vec<Step>) {
         command
     };
     steps.push(command.into());
-}
-
-fn members(draw: &mut Draw, steps: &mut Vec<Step>) {
-    steps.push(named(draw, "SMEMBERS").arg(draw.key_of(Kind::Set)).into());
 }
 
 fn move_between(draw: &mut Draw, steps: &mut Vec<Step>) {
@@ -135,26 +101,8 @@ fn sample(draw: &mut Draw, steps: &mut Vec<Step>) {
     let key = draw.key_of(Kind::Set);
     steps.push(Command::new("SMEMBERS").arg(&key).into());
     let mut command = named(draw, "SRANDMEMBER").arg(key);
-    if draw.chance(80) {
-        command.push(draw.sample_size());
-    }
-    if draw.chance(2) {
-        command.push(draw.element());
-    }
-    steps.push(command.into());
-}
-
-fn combine(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let name = draw.pick(&["SINTER", "SUNION", "SDIFF"]);
-    let mut command = named(draw, name);
-    command.extend(draw.keys_of(Kind::Set, 4));
-    steps.push(command.into());
-}
-
-fn combine_and_store(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let name = draw.pick(&["SINTERSTORE", "SUNIONSTORE", "SDIFFSTORE"]);
-    let mut command = named(draw, name).arg(draw.key_of(Kind::Set));
-    command.extend(draw.keys_of(Kind::Set, 3));
+    line::append(draw, &mut command, "80% sample-size");
+    line::append(draw, &mut command, "2% element");
     steps.push(command.into());
 }
 
@@ -162,18 +110,11 @@ fn intersect_count(draw: &mut Draw, steps: &mut Vec<Step>) {
     let keys = draw.keys_of(Kind::Set, 3);
     let mut command = named(draw, "SINTERCARD").arg(draw.announced(keys.len()));
     command.extend(keys);
-    if draw.chance(50) {
-        command.push(draw.case("LIMIT"));
-        command.push(draw.how_many());
-    }
+    line::append(draw, &mut command, "50% LIMIT how-many");
     steps.push(command.into());
 }
 
 fn page(draw: &mut Draw, steps: &mut Vec<Step>) {
     let key = draw.key_of(Kind::Set);
     super::scans::page(draw, "SSCAN", key, steps);
-}
-
-fn delete(draw: &mut Draw, steps: &mut Vec<Step>) {
-    steps.push(named(draw, "DEL").arg(draw.key_of(Kind::Set)).into());
 }

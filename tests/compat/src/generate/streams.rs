@@ -8,53 +8,42 @@ mod scene;
 
 pub(super) use scene::scene;
 
-use super::named;
+use super::Maker::{self, Call, Line};
+use super::{line, named};
 use crate::command::{Command, Step};
 use crate::draw::{Draw, Kind};
 
 /// Commands that may get any arguments; `errors.rs` has the criteria. XADD is not among them: with
 /// some arguments, the server takes the ID from its clock.
-pub(super) const ANY_ARGUMENTS: &[&str] = &[
-    "XLEN",
-    "XRANGE",
-    "XREVRANGE",
-    "XREAD",
-    "XDEL",
-    "XTRIM",
-    "XSETID",
-    "XREADGROUP",
-    "XACK",
-    "XPENDING",
-    "XCLAIM",
-    "XAUTOCLAIM",
-];
+pub(super) const ANY_ARGUMENTS: &str =
+    "XLEN|XRANGE|XREVRANGE|XREAD|XDEL|XTRIM|XSETID|XREADGROUP|XACK|XPENDING|XCLAIM|XAUTOCLAIM";
 
-const MAKERS: &[(u32, super::Maker)] = &[
-    (20, add),
-    (5, grow),
-    (8, range),
-    (6, read),
-    (5, delete_entries),
-    (5, trim),
-    (2, set_id),
-    (8, groups),
-    (16, read_group),
-    (8, acknowledge),
-    (6, pending),
-    (8, claim),
-    (6, autoclaim),
-    (5, info),
-    (2, length),
-    (1, delete),
+const MAKERS: &[(u32, Maker)] = &[
+    (20, Call(add)),
+    (5, Call(grow)),
+    (8, Call(range)),
+    (6, Call(read)),
+    (5, Call(delete_entries)),
+    (5, Call(trim)),
+    (2, Call(set_id)),
+    (8, Call(groups)),
+    (16, Call(read_group)),
+    (8, Call(acknowledge)),
+    (6, Call(pending)),
+    (8, Call(claim)),
+    (6, Call(autoclaim)),
+    (5, Call(info)),
+    (2, Line("XLEN stream")),
+    (1, Line("DEL stream")),
 ];
 
 /// Values of min-idle-time. Every entry has been idle for at least 0 ms; only entries with an old
 /// TIME have been idle for 1,000,000,000 ms.
-const IDLES: &[&str] = &["0", "0", "0", "1000000000", "-1"];
+const IDLES: &str = "0|0|0|1000000000|-1";
 
 /// Appends one command on streams, or a short group of related ones.
 pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
-    draw.weighted(MAKERS)(draw, steps);
+    super::make(draw, MAKERS, steps);
 }
 
 fn key(draw: &mut Draw) -> Vec<u8> {
@@ -70,26 +59,10 @@ fn id(draw: &mut Draw) -> Vec<u8> {
         90..=93 => "0-0".to_owned(),
         94..=95 => "18446744073709551615-18446744073709551615".to_owned(),
         _ => draw
-            .pick(&[
-                "",
-                "-",
-                "+",
-                "$",
-                ">",
-                "*",
-                "5-*",
-                "a",
-                "1-a",
-                "-1",
-                "1--2",
-                "01-02",
-                "+1",
-                " 1",
-                "(5",
-                "1-1-1",
-                "18446744073709551616",
-                "18446744073709551615",
-            ])
+            .one_of(
+                "|-|+|$|>|*|5-*|a|1-a|-1|1--2|01-02|+1| 1|(5|1-1-1|18446744073709551616|\
+             18446744073709551615",
+            )
             .to_owned(),
     }
     .into_bytes()
@@ -135,10 +108,7 @@ fn push_fields(draw: &mut Draw, command: &mut Command) {
 }
 
 fn push_count(draw: &mut Draw, command: &mut Command) {
-    if draw.chance(50) {
-        command.push(draw.case("COUNT"));
-        command.push(draw.how_many());
-    }
+    line::append(draw, command, "50% COUNT how-many");
 }
 
 fn push_trim(draw: &mut Draw, command: &mut Command) {
@@ -160,17 +130,17 @@ fn push_trim(draw: &mut Draw, command: &mut Command) {
     } else {
         command.push(id(draw));
     }
-    if draw.chance(if approximate { 40 } else { 4 }) {
-        command.push(draw.case("LIMIT"));
-        command.push(draw.how_many());
-    }
+    let limit = if approximate {
+        "40% LIMIT how-many"
+    } else {
+        "4% LIMIT how-many"
+    };
+    line::append(draw, command, limit);
 }
 
 fn add(draw: &mut Draw, steps: &mut Vec<Step>) {
     let mut command = named(draw, "XADD").arg(key(draw));
-    if draw.chance(8) {
-        command.push(draw.case("NOMKSTREAM"));
-    }
+    line::append(draw, &mut command, "8% NOMKSTREAM");
     if draw.chance(20) {
         push_trim(draw, &mut command);
     }
@@ -247,10 +217,7 @@ fn push_streams(draw: &mut Draw, command: &mut Command, usual: &str) {
 fn read(draw: &mut Draw, steps: &mut Vec<Step>) {
     let mut command = named(draw, "XREAD");
     push_count(draw, &mut command);
-    if draw.chance(10) {
-        command.push(draw.case("BLOCK"));
-        command.push(draw.pick(&["1", "2", "-1", "x", "1.5"]));
-    }
+    line::append(draw, &mut command, "10% BLOCK 1|2|-1|x|1.5");
     push_streams(draw, &mut command, "5");
     steps.push(command.into());
 }
@@ -276,16 +243,9 @@ fn set_id(draw: &mut Draw, steps: &mut Vec<Step>) {
     let mut command = named(draw, "XSETID").arg(key(draw));
     // The ID is above all entries, also above deleted ones: 7.0 accepts an ID below a deleted
     // entry, 7.2 refuses it.
-    let last = draw.pick(&["98-9", "98-9", "99-9", "x", "-"]);
-    command.push(last);
-    if draw.chance(30) {
-        command.push(draw.case("ENTRIESADDED"));
-        command.push(draw.pick(&["1", "100", "1000", "-1", "x"]));
-    }
-    if draw.chance(30) {
-        command.push(draw.case("MAXDELETEDID"));
-        command.push(draw.pick(&["10-0", "60-1", "70-0", "x"]));
-    }
+    line::append(draw, &mut command, "98-9|98-9|99-9|x|-");
+    line::append(draw, &mut command, "30% ENTRIESADDED 1|100|1000|-1|x");
+    line::append(draw, &mut command, "30% MAXDELETEDID 10-0|60-1|70-0|x");
     steps.push(command.into());
 }
 
@@ -320,10 +280,7 @@ fn groups(draw: &mut Draw, steps: &mut Vec<Step>) {
             if what == "CREATE" && draw.chance(40) || draw.chance(2) {
                 command.push(draw.case("MKSTREAM"));
             }
-            if draw.chance(30) {
-                command.push(draw.case("ENTRIESREAD"));
-                command.push(draw.pick(&["0", "1", "7", "-1", "-2", "x"]));
-            }
+            line::append(draw, &mut command, "30% ENTRIESREAD 0|1|7|-1|-2|x");
         }
         "DESTROY" => {}
         _ => command.push(consumer(draw)),
@@ -338,17 +295,9 @@ fn read_group(draw: &mut Draw, steps: &mut Vec<Step>) {
         command.push(group(draw));
         command.push(consumer(draw));
     }
-    if draw.chance(60) {
-        command.push(draw.case("COUNT"));
-        command.push(draw.how_many());
-    }
-    if draw.chance(10) {
-        command.push(draw.case("BLOCK"));
-        command.push(draw.pick(&["1", "2", "-1"]));
-    }
-    if draw.chance(15) {
-        command.push(draw.case("NOACK"));
-    }
+    line::append(draw, &mut command, "60% COUNT how-many");
+    line::append(draw, &mut command, "10% BLOCK 1|2|-1");
+    line::append(draw, &mut command, "15% NOACK");
     if draw.chance(80) {
         command.push(draw.case("STREAMS"));
         command.push(key(draw));
@@ -379,10 +328,7 @@ fn acknowledge(draw: &mut Draw, steps: &mut Vec<Step>) {
 fn pending(draw: &mut Draw, steps: &mut Vec<Step>) {
     let mut command = named(draw, "XPENDING").arg(key(draw)).arg(group(draw));
     if draw.chance(75) {
-        if draw.chance(25) {
-            command.push(draw.case("IDLE"));
-            command.push(draw.pick(&["0", "1000000000", "x"]));
-        }
+        line::append(draw, &mut command, "25% IDLE 0|1000000000|x");
         command.push(end(draw, "-"));
         command.push(end(draw, "+"));
         command.push(draw.how_many());
@@ -401,7 +347,7 @@ fn claim(draw: &mut Draw, steps: &mut Vec<Step>) {
         .arg(key(draw))
         .arg(group(draw))
         .arg(consumer(draw))
-        .arg(draw.pick(IDLES));
+        .arg(draw.one_of(IDLES));
     command.extend(ids(draw, 6));
     for _ in 0..draw.between(0..=3) {
         let option = draw.weighted(&[
@@ -442,15 +388,10 @@ fn autoclaim(draw: &mut Draw, steps: &mut Vec<Step>) {
         .arg(key(draw))
         .arg(group(draw))
         .arg(consumer(draw))
-        .arg(draw.pick(IDLES))
+        .arg(draw.one_of(IDLES))
         .arg(end(draw, "-"));
-    if draw.chance(50) {
-        command.push(draw.case("COUNT"));
-        command.push(draw.pick(&["1", "2", "3", "50", "0", "-1", "x"]));
-    }
-    if draw.chance(30) {
-        command.push(draw.case("JUSTID"));
-    }
+    line::append(draw, &mut command, "50% COUNT 1|2|3|50|0|-1|x");
+    line::append(draw, &mut command, "30% JUSTID");
     let key = command.args()[1].clone();
     with_consumer(command, &[key], steps);
 }
@@ -460,22 +401,8 @@ fn info(draw: &mut Draw, steps: &mut Vec<Step>) {
     let mut command = named(draw, "XINFO").arg(draw.case(what)).arg(key(draw));
     match what {
         "CONSUMERS" => command.push(group(draw)),
-        "STREAM" if draw.chance(60) => {
-            command.push(draw.case("FULL"));
-            if draw.chance(60) {
-                command.push(draw.case("COUNT"));
-                command.push(draw.pick(&["0", "1", "5", "-1", "x"]));
-            }
-        }
+        "STREAM" => line::append(draw, &mut command, "60% FULL 60% COUNT 0|1|5|-1|x"),
         _ => {}
     }
     steps.push(command.into());
-}
-
-fn length(draw: &mut Draw, steps: &mut Vec<Step>) {
-    steps.push(named(draw, "XLEN").arg(key(draw)).into());
-}
-
-fn delete(draw: &mut Draw, steps: &mut Vec<Step>) {
-    steps.push(named(draw, "DEL").arg(key(draw)).into());
 }

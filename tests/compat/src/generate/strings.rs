@@ -1,29 +1,29 @@
 //! String commands with all options, also options that exclude each other.
 
+use super::Maker::{self, Call, Line};
+use super::line;
 use crate::command::{Command, Step};
 use crate::draw::Draw;
 
-type Maker = fn(&mut Draw, &mut Vec<Step>);
-
 const MAKERS: &[(u32, Maker)] = &[
-    (24, set),
-    (12, get),
-    (6, get_ex),
-    (5, get_del_or_set),
-    (6, multiple),
-    (5, set_with_ttl),
-    (4, set_if_absent),
-    (8, append_and_length),
-    (6, range),
-    (6, set_range),
-    (14, count),
-    (7, count_float),
-    (5, lcs),
+    (24, Call(set)),
+    (12, Call(get)),
+    (6, Call(get_ex)),
+    (5, Call(get_del_or_set)),
+    (6, Call(multiple)),
+    (5, Call(set_with_ttl)),
+    (4, Line("SETNX key value")),
+    (8, Call(append_and_length)),
+    (6, Call(range)),
+    (6, Call(set_range)),
+    (14, Call(count)),
+    (7, Call(count_float)),
+    (5, Call(lcs)),
 ];
 
 /// Appends one string command, or a short group of related ones.
 pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
-    draw.weighted(MAKERS)(draw, steps);
+    super::make(draw, MAKERS, steps);
 }
 
 /// Appends an option that sets a deadline, with its argument. Returns true if the deadline is
@@ -78,14 +78,12 @@ fn set(draw: &mut Draw, steps: &mut Vec<Step>) {
 }
 
 fn get(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let command = if draw.chance(70) {
-        Command::new(draw.case("GET")).arg(draw.key())
+    let line = if draw.chance(70) {
+        "GET key"
     } else {
-        let mut command = Command::new(draw.case("MGET"));
-        command.extend(draw.keys(6));
-        command
+        "MGET key*6"
     };
-    steps.push(command.into());
+    steps.push(line::command(draw, line).into());
 }
 
 fn get_ex(draw: &mut Draw, steps: &mut Vec<Step>) {
@@ -102,14 +100,12 @@ fn get_ex(draw: &mut Draw, steps: &mut Vec<Step>) {
 }
 
 fn get_del_or_set(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let command = if draw.chance(50) {
-        Command::new(draw.case("GETDEL")).arg(draw.key())
+    let line = if draw.chance(50) {
+        "GETDEL key"
     } else {
-        Command::new(draw.case("GETSET"))
-            .arg(draw.key())
-            .arg(draw.value())
+        "GETSET key value"
     };
-    steps.push(command.into());
+    steps.push(line::command(draw, line).into());
 }
 
 fn multiple(draw: &mut Draw, steps: &mut Vec<Step>) {
@@ -134,15 +130,6 @@ fn set_with_ttl(draw: &mut Draw, steps: &mut Vec<Step>) {
         .arg(draw.ttl(per_second))
         .arg(draw.value());
     steps.push(command.into());
-}
-
-fn set_if_absent(draw: &mut Draw, steps: &mut Vec<Step>) {
-    steps.push(
-        Command::new(draw.case("SETNX"))
-            .arg(draw.key())
-            .arg(draw.value())
-            .into(),
-    );
 }
 
 fn append_and_length(draw: &mut Draw, steps: &mut Vec<Step>) {
@@ -189,15 +176,8 @@ fn set_range(draw: &mut Draw, steps: &mut Vec<Step>) {
         // allocate it.
         80..=89 => (
             draw.key(),
-            draw.pick(&[
-                "536870912",
-                "536870913",
-                "2147483647",
-                "4294967296",
-                "9223372036854775807",
-            ])
-            .as_bytes()
-            .to_vec(),
+            draw.one_of("536870912|536870913|2147483647|4294967296|9223372036854775807")
+                .into(),
         ),
         90..=94 => (
             draw.key(),
@@ -217,28 +197,20 @@ fn set_range(draw: &mut Draw, steps: &mut Vec<Step>) {
 }
 
 fn count(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let command = match draw.between(0..=9) {
-        0..=2 => Command::new(draw.case("INCR")).arg(draw.key()),
-        3..=4 => Command::new(draw.case("DECR")).arg(draw.key()),
-        5..=7 => Command::new(draw.case("INCRBY"))
-            .arg(draw.key())
-            .arg(draw.integer()),
-        _ => Command::new(draw.case("DECRBY"))
-            .arg(draw.key())
-            .arg(draw.integer()),
+    let line = match draw.between(0..=9) {
+        0..=2 => "INCR key",
+        3..=4 => "DECR key",
+        5..=7 => "INCRBY key integer",
+        _ => "DECRBY key integer",
     };
+    let command = line::command(draw, line);
     if draw.chance(25) {
         // Arithmetic on texts usually fails, so a number is set first, which is often near the
         // limits.
-        let edge = draw.pick(&[
-            "0",
-            "9223372036854775807",
-            "-9223372036854775808",
-            "9223372036854775800",
-            "-9223372036854775800",
-            "9998",
-            "-1",
-        ]);
+        let edge = draw.one_of(
+            "0|9223372036854775807|-9223372036854775808|9223372036854775800|-9223372036854775800|\
+             9998|-1",
+        );
         steps.push(Command::new("SET").arg(&command.args()[1]).arg(edge).into());
     }
     steps.push(command.into());
@@ -259,18 +231,11 @@ fn count_float(draw: &mut Draw, steps: &mut Vec<Step>) {
 
 fn lcs(draw: &mut Draw, steps: &mut Vec<Step>) {
     if draw.chance(60) {
-        steps.push(
-            Command::new("MSET")
-                .arg(draw.lcs_key())
-                .arg(draw.lcs_text())
-                .arg(draw.lcs_key())
-                .arg(draw.lcs_text())
-                .into(),
-        );
+        let mut set = Command::new("MSET");
+        line::append(draw, &mut set, "lcs lcs-text lcs lcs-text");
+        steps.push(set.into());
     }
-    let mut command = Command::new(draw.case("LCS"))
-        .arg(draw.lcs_key())
-        .arg(draw.lcs_key());
+    let mut command = line::command(draw, "LCS lcs lcs");
     for _ in 0..draw.weighted(&[(3, 0), (4, 1), (4, 2), (3, 3)]) {
         match draw.weighted(&[
             (4, "IDX"),

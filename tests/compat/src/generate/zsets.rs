@@ -2,69 +2,44 @@
 
 mod ranges;
 
-use super::named;
+use super::Maker::{self, Call, Line};
+use super::{line, named};
 use crate::command::{Command, Step};
 use crate::draw::{Draw, Kind};
 
 /// Commands that may get any arguments; `errors.rs` has the criteria.
-pub(super) const ANY_ARGUMENTS: &[&str] = &[
-    "ZADD",
-    "ZINCRBY",
-    "ZREM",
-    "ZCARD",
-    "ZCOUNT",
-    "ZLEXCOUNT",
-    "ZSCORE",
-    "ZMSCORE",
-    "ZRANGE",
-    "ZRANGESTORE",
-    "ZRANGEBYSCORE",
-    "ZREVRANGEBYSCORE",
-    "ZRANGEBYLEX",
-    "ZREVRANGEBYLEX",
-    "ZREVRANGE",
-    "ZREMRANGEBYRANK",
-    "ZREMRANGEBYSCORE",
-    "ZREMRANGEBYLEX",
-    "ZPOPMIN",
-    "ZPOPMAX",
-    "ZMPOP",
-    "ZUNION",
-    "ZINTER",
-    "ZDIFF",
-    "ZUNIONSTORE",
-    "ZINTERSTORE",
-    "ZDIFFSTORE",
-    "ZINTERCARD",
-    "ZSCAN",
-];
+pub(super) const ANY_ARGUMENTS: &str = "ZADD|ZINCRBY|ZREM|ZCARD|ZCOUNT|ZLEXCOUNT|ZSCORE|ZMSCORE|\
+     ZRANGE|ZRANGESTORE|ZRANGEBYSCORE|ZREVRANGEBYSCORE|ZRANGEBYLEX|ZREVRANGEBYLEX|ZREVRANGE|\
+     ZREMRANGEBYRANK|ZREMRANGEBYSCORE|ZREMRANGEBYLEX|ZPOPMIN|ZPOPMAX|ZMPOP|ZUNION|ZINTER|ZDIFF|\
+     ZUNIONSTORE|ZINTERSTORE|ZDIFFSTORE|ZINTERCARD|ZSCAN";
 
-const MAKERS: &[(u32, super::Maker)] = &[
-    (26, add),
-    (5, add_in_one_score),
-    (1, grow),
-    (6, increment),
-    (6, remove),
-    (6, look_up),
-    (6, rank),
-    (16, ranges::range),
-    (5, ranges::store_range),
-    (10, ranges::legacy_range),
-    (5, ranges::count),
-    (4, ranges::remove_range),
-    (6, pop),
-    (4, pop_many),
-    (9, combine),
-    (8, combine_and_store),
-    (4, intersect_count),
-    (6, sample),
-    (4, page),
-    (1, delete),
+const MAKERS: &[(u32, Maker)] = &[
+    (26, Call(add)),
+    (5, Call(add_in_one_score)),
+    (1, Call(grow)),
+    (6, Line("ZINCRBY zset score element")),
+    (6, Line("ZREM zset element*6")),
+    (6, Call(look_up)),
+    // Without WITHSCORE, which is new in 7.2.
+    (6, Line("ZRANK|ZREVRANK zset element")),
+    (16, Call(ranges::range)),
+    (5, Call(ranges::store_range)),
+    (10, Call(ranges::legacy_range)),
+    (5, Call(ranges::count)),
+    (4, Call(ranges::remove_range)),
+    (6, Line("ZPOPMIN|ZPOPMAX zset 50% how-many")),
+    (4, Call(pop_many)),
+    (9, Call(combine)),
+    (8, Call(combine_and_store)),
+    (4, Call(intersect_count)),
+    (6, Call(sample)),
+    (4, Call(page)),
+    (1, Line("DEL zset")),
 ];
 
 /// Appends one command on sorted sets, or a short group of related ones.
 pub(super) fn commands(draw: &mut Draw, steps: &mut Vec<Step>) {
-    draw.weighted(MAKERS)(draw, steps);
+    super::make(draw, MAKERS, steps);
 }
 
 fn add(draw: &mut Draw, steps: &mut Vec<Step>) {
@@ -119,20 +94,6 @@ fn grow(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-fn increment(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let command = named(draw, "ZINCRBY")
-        .arg(draw.key_of(Kind::Zset))
-        .arg(draw.score())
-        .arg(draw.element());
-    steps.push(command.into());
-}
-
-fn remove(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let mut command = named(draw, "ZREM").arg(draw.key_of(Kind::Zset));
-    command.extend(draw.elements(6));
-    steps.push(command.into());
-}
-
 fn look_up(draw: &mut Draw, steps: &mut Vec<Step>) {
     let key = draw.key_of(Kind::Zset);
     let command = match draw.between(0..=2) {
@@ -147,26 +108,6 @@ fn look_up(draw: &mut Draw, steps: &mut Vec<Step>) {
     steps.push(command.into());
 }
 
-/// Appends ZRANK or ZREVRANK, without WITHSCORE, which is new in 7.2.
-fn rank(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let name = draw.pick(&["ZRANK", "ZREVRANK"]);
-    steps.push(
-        named(draw, name)
-            .arg(draw.key_of(Kind::Zset))
-            .arg(draw.element())
-            .into(),
-    );
-}
-
-fn pop(draw: &mut Draw, steps: &mut Vec<Step>) {
-    let name = draw.pick(&["ZPOPMIN", "ZPOPMAX"]);
-    let mut command = named(draw, name).arg(draw.key_of(Kind::Zset));
-    if draw.chance(50) {
-        command.push(draw.how_many());
-    }
-    steps.push(command.into());
-}
-
 /// Returns MIN or MAX, rarely an invalid word.
 pub(super) fn end(draw: &mut Draw) -> Vec<u8> {
     let end = draw.weighted(&[(12, "MIN"), (12, "MAX"), (1, "LEFT")]);
@@ -178,10 +119,7 @@ fn pop_many(draw: &mut Draw, steps: &mut Vec<Step>) {
     let mut command = named(draw, "ZMPOP").arg(draw.announced(keys.len()));
     command.extend(keys);
     command.push(end(draw));
-    if draw.chance(50) {
-        command.push(draw.case("COUNT"));
-        command.push(draw.how_many());
-    }
+    line::append(draw, &mut command, "50% COUNT how-many");
     steps.push(command.into());
 }
 
@@ -251,10 +189,7 @@ fn intersect_count(draw: &mut Draw, steps: &mut Vec<Step>) {
     let keys = sources(draw);
     let mut command = named(draw, "ZINTERCARD").arg(draw.announced(keys.len()));
     command.extend(keys);
-    if draw.chance(50) {
-        command.push(draw.case("LIMIT"));
-        command.push(draw.how_many());
-    }
+    line::append(draw, &mut command, "50% LIMIT how-many");
     steps.push(command.into());
 }
 
@@ -284,8 +219,4 @@ fn sample(draw: &mut Draw, steps: &mut Vec<Step>) {
 fn page(draw: &mut Draw, steps: &mut Vec<Step>) {
     let key = draw.key_of(Kind::Zset);
     super::scans::page(draw, "ZSCAN", key, steps);
-}
-
-fn delete(draw: &mut Draw, steps: &mut Vec<Step>) {
-    steps.push(named(draw, "DEL").arg(draw.key_of(Kind::Zset)).into());
 }

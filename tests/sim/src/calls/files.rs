@@ -306,7 +306,28 @@ unsafe extern "C" fn rename(from: *const c_char, to: *const c_char) -> c_int {
     change_names(from, to, ("rename", Disks::rename), libc::ENOENT, system)
 }
 
-/// The server gives this only whole paths and the flag that exchanges names.
+/// The paths with their folders, and the flags, as arguments of a system call.
+type At = (c_int, *const c_char, c_int, *const c_char, usize);
+
+/// Changes names that calls with folders give. The server gives only whole paths.
+unsafe fn change_names_at(
+    number: c_long,
+    (from_folder, from, to_folder, to, flags): At,
+    change: (&str, Change),
+    error: c_int,
+) -> c_int {
+    let (first, second) = (from as usize, to as usize);
+    let args = [
+        from_folder as usize,
+        first,
+        to_folder as usize,
+        second,
+        flags,
+    ];
+    change_names(from, to, change, error, (number, args))
+}
+
+/// The server gives this only the flag that exchanges names.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn renameat2(
     from_folder: c_int,
@@ -315,22 +336,9 @@ unsafe extern "C" fn renameat2(
     to: *const c_char,
     flags: c_uint,
 ) -> c_int {
-    let (first, second) = (from as usize, to as usize);
-    let args = [
-        from_folder as usize,
-        first,
-        to_folder as usize,
-        second,
-        flags as usize,
-    ];
-    let system = (libc::SYS_renameat2, args);
-    change_names(
-        from,
-        to,
-        ("exchange", Disks::exchange),
-        libc::ENOENT,
-        system,
-    )
+    let at = (from_folder, from, to_folder, to, flags as usize);
+    let exchange: (_, Change) = ("exchange", Disks::exchange);
+    change_names_at(libc::SYS_renameat2, at, exchange, libc::ENOENT)
 }
 
 /// A second name of a file.
@@ -342,21 +350,8 @@ unsafe extern "C" fn linkat(
     to: *const c_char,
     flags: c_int,
 ) -> c_int {
-    let (first, second) = (from as usize, to as usize);
-    let args = [
-        from_folder as usize,
-        first,
-        to_folder as usize,
-        second,
-        flags as usize,
-    ];
-    change_names(
-        from,
-        to,
-        ("link", Disks::link),
-        libc::EEXIST,
-        (libc::SYS_linkat, args),
-    )
+    let at = (from_folder, from, to_folder, to, flags as usize);
+    change_names_at(libc::SYS_linkat, at, ("link", Disks::link), libc::EEXIST)
 }
 
 #[unsafe(no_mangle)]

@@ -9,7 +9,8 @@ use libc::{pthread_attr_t, pthread_key_t, pthread_t, timespec};
 use super::real::{self, Hidden};
 use super::time::{nanos, randomize};
 use super::{answer, fail};
-use crate::baton::{self, Baton};
+use crate::baton;
+use crate::context::Context;
 use crate::kernel::threads::{Tid, Wake};
 use crate::kernel::{MICRO, Nanos};
 use crate::usage::{self, Owner};
@@ -34,7 +35,7 @@ static LAST: OnceLock<pthread_key_t> = OnceLock::new();
 struct Birth {
     tid: Tid,
     owner: Owner,
-    baton: &'static Baton,
+    context: &'static Context,
     start: Start,
     argument: *mut c_void,
 }
@@ -58,12 +59,11 @@ pub fn prepare() {
 extern "C" fn run(birth: *mut c_void) -> *mut c_void {
     // SAFETY: `pthread_create` below made it of a box.
     let birth = unsafe { Box::from_raw(birth.cast::<Birth>()) };
-    birth.baton.receive();
-    baton::adopt(birth.tid);
+    baton::join(birth.tid, birth.context);
     usage::adopt(birth.owner);
     let key = *LAST.get().expect("prepared");
     // SAFETY: The key exists; the value must only differ from null.
-    unsafe { libc::pthread_setspecific(key, (&raw const *birth.baton).cast()) };
+    unsafe { libc::pthread_setspecific(key, (&raw const *birth.context).cast()) };
     let (start, argument) = (birth.start, birth.argument);
     drop(birth);
     start(argument)
@@ -81,20 +81,21 @@ unsafe extern "C" fn pthread_create(
         return create(thread, attributes, start, argument);
     }
     prepare();
-    let baton = Baton::leaked();
+    let context = Context::leaked();
     let (tid, owner) = baton::call(|kernel, me| {
         let node = world::node_to_start().unwrap_or(kernel.threads[me].node);
-        (kernel.add_thread(node, baton), kernel.nodes[node].life)
+        (kernel.add_thread(node, context), kernel.nodes[node].life)
     });
     let birth = Box::new(Birth {
         tid,
         owner,
-        baton,
+        context,
         start,
         argument,
     });
     let error = create(thread, attributes, run, Box::into_raw(birth).cast());
     assert_eq!(error, 0, "the system has room for a thread");
+    context.wait_until_parked();
     let handle = *thread;
     baton::enter(|kernel, _| kernel.threads[tid].handle = handle);
     0

@@ -53,11 +53,6 @@ impl Plan {
         // A server ends if it cannot save its nodes.conf.
         plan.weather.failed_writes = 0;
         plan.weather.failed_syncs = 0;
-        // Each change of the table is synced by the loop of the bus. With slow syncs, handshakes
-        // take longer than a short node timeout, and the nodes never know each other.
-        let weather = &mut plan.weather;
-        weather.sync_time = weather.sync_time.min(2 * MILLI);
-        weather.sync_jitter = weather.sync_jitter.min(20 * MILLI);
         plan.workers = super::crew::ROLES.repeat(draws.one_of(&[0, 1, 1, 2]));
         plan.weather.drift_ppm = draws.one_of(&[0, 0, 50, 500]);
         (plan.writable, plan.failovers, plan.promotions) = (false, false, false);

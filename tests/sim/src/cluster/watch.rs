@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use punctual_cluster::NodeId as Name;
 use punctual_cluster::packet::{Body, Header, Packet, frame};
 use punctual_cluster::slot::{SLOTS, SlotSet};
+use punctual_rdb::crc64;
 
 use crate::kernel::NodeId;
 use crate::kernel::streams::EndId;
@@ -220,14 +221,25 @@ impl Watch {
         let mut text = read("nodes.conf");
         let last = text.lines().next_back().unwrap_or_default();
         let is_whole = text.ends_with('\n') && last.starts_with("vars ") && !text.contains('\0');
-        if !is_whole {
-            // A power cut came before the file was synced, so the server reads the synced copy.
-            text = read("nodes.conf.synced");
+        let number = |text: &str| text.trim_end().rsplit_once("saves ")?.1.parse::<u64>().ok();
+        let copy = |name: &str| {
+            let record = read(name);
+            let (sum, copy) = record.split_once('\n')?;
+            let copy = format!("{}\n", copy.trim_end());
+            (sum == format!("{:016x}", crc64(copy.as_bytes()))).then_some(copy)
+        };
+        let copies = [copy("nodes.conf.synced-0"), copy("nodes.conf.synced-1")];
+        let newer = copies.into_iter().flatten().max_by_key(|copy| number(copy));
+        if let Some(newer) = newer
+            && (!is_whole || number(&newer) > number(&text))
+        {
+            // A power cut came before the file was synced, so the server reads a synced copy.
+            text = newer;
         }
         let shown = &self.nodes[node];
         let vote = text.lines().find_map(|line| {
             let vote = line.strip_prefix("vars ")?.split_once("lastVoteEpoch ")?.1;
-            vote.trim().parse::<u64>().ok()
+            vote.split_whitespace().next()?.parse::<u64>().ok()
         });
         if vote.unwrap_or(0) < shown.voted {
             verdict::stop(&format!(

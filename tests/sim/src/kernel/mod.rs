@@ -28,6 +28,8 @@ use nodes::Node;
 use threads::{Thread, Tid};
 use trace::Trace;
 
+use crate::context::Context;
+
 /// Number of a node. The driver, with its clients, is node 0.
 pub type NodeId = usize;
 
@@ -113,6 +115,8 @@ pub struct Kernel {
     pub disks: Disks,
     /// Nodes whose server could not start.
     pub failed_starts: Vec<NodeId>,
+    /// The context of a thread that has just handed the baton over for the last time.
+    pub ended: Option<&'static Context>,
     /// Number of calls and handovers.
     pub calls: u64,
     pub handovers: u64,
@@ -139,6 +143,7 @@ impl Kernel {
             network: Network::default(),
             disks: Disks::default(),
             failed_starts: Vec::new(),
+            ended: None,
             calls: 0,
             handovers: 0,
         }

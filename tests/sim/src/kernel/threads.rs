@@ -2,7 +2,7 @@
 
 use super::events::Event;
 use super::{Kernel, Nanos, NodeId};
-use crate::baton::Baton;
+use crate::context::Context;
 
 /// Number of a thread.
 pub type Tid = usize;
@@ -32,7 +32,7 @@ pub enum Wake {
 pub struct Thread {
     pub node: NodeId,
     pub state: State,
-    pub baton: &'static Baton,
+    pub context: &'static Context,
     pub wake: Wake,
     /// Number of waits so far.
     waits: u64,
@@ -46,12 +46,12 @@ pub struct Thread {
 
 impl Kernel {
     /// Adds a thread, which can run.
-    pub fn add_thread(&mut self, node: NodeId, baton: &'static Baton) -> Tid {
+    pub fn add_thread(&mut self, node: NodeId, context: &'static Context) -> Tid {
         let tid = self.threads.len();
         self.threads.push(Thread {
             node,
             state: State::Waiting,
-            baton,
+            context,
             wake: Wake::Woken,
             waits: 0,
             address: None,

@@ -20,7 +20,7 @@ use super::chunk::{Entry, Packed, Pool};
 use super::cursor::AT_END;
 use super::earliest::Earliest;
 use super::front::Front;
-use super::level::{FAR, LEVELS, Level, SLOTS, deadline_in, digit, level_of, slot_start};
+use super::level::{FAR, LEVELS, Level, deadline_in, digit, level_of, slot_start};
 use super::sweep::{CANCELS_PER_STEP, Sweep};
 use super::timers::{Step, Timers};
 use core::mem::{size_of, size_of_val};
@@ -419,7 +419,10 @@ impl RawWheel {
             visit(Some(entry.deadline), entry.index, entry.generation);
         }
         for (level, slots) in self.levels.iter().enumerate() {
-            for slot in 0..SLOTS {
+            let mut left = slots.occupied;
+            while left != 0 {
+                let slot = left.trailing_zeros() as usize;
+                left &= left - 1;
                 let start = slot_start(self.cursor, level, slot);
                 let chunks = self.pool.chunks(slots.slot(slot));
                 for entry in chunks.flat_map(|chunk| chunk.entries()) {

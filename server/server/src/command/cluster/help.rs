@@ -68,6 +68,5 @@ const LINES: &[&str] = &[
 
 pub(super) fn help(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     node(call.shared)?;
-    punctual_store::command::help(reply, "CLUSTER", LINES);
-    Ok(())
+    punctual_store::command::help(reply, "CLUSTER", LINES)
 }

@@ -9,6 +9,7 @@ mod client;
 mod help;
 mod keys;
 mod nodes;
+mod saved;
 mod slots;
 mod state;
 mod topology;

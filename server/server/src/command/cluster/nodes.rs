@@ -11,6 +11,7 @@ use punctual_store::Error;
 
 use super::arguments::{find, named, node, refused, unknown};
 use super::keys::{has_keys, remove_all_keys};
+use super::saved::reply_when_saved;
 use crate::command::replies::wrong_form;
 use crate::node::call::Call;
 
@@ -46,8 +47,7 @@ pub(super) fn meet(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(),
             machine.meet(&ip, client_port, bus_port, now_ms)
         })
         .map_err(refused)?;
-    reply.ok();
-    Ok(())
+    reply_when_saved(call, "OK", reply)
 }
 
 pub(super) fn forget(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
@@ -76,8 +76,7 @@ pub(super) fn forget(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(
         let id = node.id;
         machine.forget(id, now_ms).map_err(refused)
     })?;
-    reply.ok();
-    Ok(())
+    reply_when_saved(call, "OK", reply)
 }
 
 pub(super) fn replicate(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
@@ -99,8 +98,7 @@ pub(super) fn replicate(call: &mut Call, args: Args, reply: &mut Reply) -> Resul
         };
         Err(Error::fixed(flaw))
     })?;
-    reply.ok();
-    Ok(())
+    reply_when_saved(call, "OK", reply)
 }
 
 pub(super) fn fail_over(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
@@ -127,8 +125,7 @@ pub(super) fn fail_over(call: &mut Call, args: Args, reply: &mut Reply) -> Resul
         };
         Err(Error::fixed(flaw))
     })?;
-    reply.ok();
-    Ok(())
+    reply_when_saved(call, "OK", reply)
 }
 
 pub(super) fn count_reports(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
@@ -152,8 +149,7 @@ pub(super) fn set_epoch(call: &mut Call, args: Args, reply: &mut Reply) -> Resul
             machine.set_config_epoch(epoch, now_ms)
         })
         .map_err(refused)?;
-    reply.ok();
-    Ok(())
+    reply_when_saved(call, "OK", reply)
 }
 
 pub(super) fn bump_epoch(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
@@ -163,17 +159,14 @@ pub(super) fn bump_epoch(call: &mut Call, _: Args, reply: &mut Reply) -> Result<
         .shared
         .in_cluster(cluster, |machine, now_ms| machine.bump_epoch(now_ms));
     let word = if is_new { "BUMPED" } else { "STILL" };
-    reply.simple(format!("{word} {epoch}"));
-    Ok(())
+    reply_when_saved(call, &format!("{word} {epoch}"), reply)
 }
 
 pub(super) fn save(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
     let cluster = node(call.shared)?;
     call.turn.release();
-    // If the file cannot be saved, the server stops.
     call.shared.in_cluster(cluster, |machine, _| machine.save());
-    reply.ok();
-    Ok(())
+    reply_when_saved(call, "OK", reply)
 }
 
 pub(super) fn reset(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), Error> {
@@ -198,6 +191,5 @@ pub(super) fn reset(call: &mut Call, args: Args, reply: &mut Reply) -> Result<()
         call.shared.promote(call.turn);
         remove_all_keys(call)?;
     }
-    reply.ok();
-    Ok(())
+    reply_when_saved(call, "OK", reply)
 }

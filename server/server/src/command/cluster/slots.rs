@@ -9,6 +9,7 @@ use punctual_store::Error;
 
 use super::arguments::{find, node, range, refused, slot};
 use super::keys::has_keys;
+use super::saved::reply_when_saved;
 use crate::node::call::Call;
 
 /// What happens to the named slots.
@@ -118,8 +119,7 @@ fn assign(
         };
         changed.map_err(refused)
     })?;
-    reply.ok();
-    Ok(())
+    reply_when_saved(call, "OK", reply)
 }
 
 pub(super) fn flush(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Error> {
@@ -132,8 +132,7 @@ pub(super) fn flush(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), E
     // The shards stay locked, so that no key is added meanwhile.
     call.shared
         .in_cluster(cluster, |machine, now_ms| machine.flush_slots(now_ms));
-    reply.ok();
-    Ok(())
+    reply_when_saved(call, "OK", reply)
 }
 
 /// An action of CLUSTER SETSLOT with its valid number of arguments.
@@ -207,8 +206,7 @@ pub(super) fn set(call: &mut Call, args: Args, reply: &mut Reply) -> Result<(), 
             }
         }
     })?;
-    reply.ok();
-    Ok(())
+    reply_when_saved(call, "OK", reply)
 }
 
 /// Returns the primary that an argument names. `unknown` begins the error for an unknown node.

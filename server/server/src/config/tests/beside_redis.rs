@@ -45,31 +45,14 @@ impl Redis {
 #[test]
 fn names_and_defaults_match_redis() {
     /// Directives that only Punctual has, or that are newer than Debian's Redis 7.0.
+    #[rustfmt::skip]
     const NOT_THERE: &[&str] = &[
-        "default-ttl",
-        "max-ttl",
-        "ttl-rule",
-        "log-format",
-        "stream-idmp-duration",
-        "stream-idmp-maxsize",
-        "metrics-port",
-        "metrics-bind",
-        "metrics-password",
-        "threads",
-        "shards",
-        "clock",
-        "seed",
-        "notify-expired-values",
-        "import-skip-unknown",
-        "reported-version",
-        "huge-pages",
-        "locale-collate",
-        "set-max-listpack-entries",
-        "set-max-listpack-value",
-        "cluster-announce-human-nodename",
-        "cluster-bus-port-protected-mode",
-        "backupdirname",
-        "backup-sealed-ttl",
+        "default-ttl", "max-ttl", "ttl-rule", "log-format", "stream-idmp-duration",
+        "stream-idmp-maxsize", "metrics-port", "metrics-bind", "metrics-password", "threads",
+        "shards", "clock", "seed", "notify-expired-values", "import-skip-unknown",
+        "reported-version", "huge-pages", "locale-collate", "set-max-listpack-entries",
+        "set-max-listpack-value", "cluster-announce-human-nodename",
+        "cluster-bus-port-protected-mode", "backupdirname", "backup-sealed-ttl",
         "cluster-slot-stats-enabled",
     ];
     /// Directives that the test harness sets for redis-server.
@@ -101,25 +84,12 @@ fn every_directive_accepts_and_refuses_the_values_that_redis_does() {
     /// Directives that this test does not set. They open sockets, need TLS files, allocate memory,
     /// or change the redis-server process or this test's connection. The values of
     /// `maxmemory-policy` differ between Punctual and Debian's Redis 7.0.
+    #[rustfmt::skip]
     const SKIPPED: [&str; 18] = [
-        "maxmemory-policy",
-        "tls-port",
-        "tls-replication",
-        "tls-cluster",
-        "repl-backlog-size",
-        "unixsocket",
-        "port",
-        "bind",
-        "maxclients",
-        "maxmemory-clients",
-        "oom-score-adj",
-        "oom-score-adj-values",
-        "proc-title-template",
-        "activedefrag",
-        "watchdog-period",
-        "dir",
-        "bind-source-addr",
-        "timeout",
+        "maxmemory-policy", "tls-port", "tls-replication", "tls-cluster", "repl-backlog-size",
+        "unixsocket", "port", "bind", "maxclients", "maxmemory-clients", "oom-score-adj",
+        "oom-score-adj-values", "proc-title-template", "activedefrag", "watchdog-period", "dir",
+        "bind-source-addr", "timeout",
     ];
     let Some(mut redis) = Redis::start(None, &["--enable-protected-configs", "yes"]) else {
         return;

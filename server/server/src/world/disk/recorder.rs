@@ -364,6 +364,18 @@ impl Files for Recorder {
         self.open(path, false)
     }
 
+    fn overwrite(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        let mut log = self.log.lock();
+        System.overwrite(path, bytes)?;
+        let file = log.names[path];
+        log.ops.push(Op::Truncate { file, length: 0 });
+        let bytes = bytes.into();
+        log.ops.push(Op::Write { file, bytes });
+        let covers = log.ops.len();
+        log.ops.push(Op::Sync { file, covers });
+        Ok(())
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut log = self.log.lock();
         System.rename(from, to)?;

@@ -152,7 +152,7 @@ fn backup(programs: &[Program]) -> Option<String> {
         let at = usize::from(slot / 5_461).min(2);
         managed.run(at, &format!("HSET {{{tag}}} field {slot}"));
         if at == 0 {
-            // Keys are counted on the replica, too.
+            // Commands below count the replica's keys.
             assert_eq!(managed.nodes[0].wire.int("WAIT 1 0"), 1);
         }
     }

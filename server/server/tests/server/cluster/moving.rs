@@ -142,7 +142,7 @@ fn a_key_that_is_deleted_during_its_move_is_gone() {
     from.wire
         .expect(&[&format!("MSET {{{TAG}}}1 a {{{TAG}}}2 b")], "+OK|");
     begin_move(&mut from, &mut to);
-    to.process.signal(Signal::STOP);
+    to.process.freeze();
     let mut mover = from.process.wire();
     let port = to.port();
     mover.send(&[format!(

@@ -1,5 +1,6 @@
 //! Certificates that are created for a test, and a client with TLS.
 
+use crate::wire::configured;
 use std::io::ErrorKind;
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -7,7 +8,7 @@ use std::sync::Arc;
 
 use punctual_harness::Wire;
 use punctual_resp::Value;
-use punctual_server::{Builder, Server};
+use punctual_server::Builder;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -80,11 +81,7 @@ impl Authority {
     /// Returns a builder of a server with a plain and a TLS port, which requests no client
     /// certificates.
     pub fn builder(&self) -> Builder {
-        let builder = Server::builder()
-            .port(0)
-            .tls_port(0)
-            .option("tls-auth-clients", "no")
-            .option("enable-debug-command", "yes");
+        let builder = configured("tls-auth-clients no|enable-debug-command yes").tls_port(0);
         self.directives()
             .into_iter()
             .fold(builder, |builder, (name, value)| {

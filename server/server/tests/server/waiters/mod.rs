@@ -2,7 +2,7 @@
 
 use punctual_server::Server;
 
-use crate::wire::{Open as _, Wire, eventually};
+use crate::wire::{Open as _, Wire, configured, eventually};
 
 /// Starts a server with a virtual clock and one event loop.
 pub fn start() -> Server {
@@ -10,9 +10,7 @@ pub fn start() -> Server {
 }
 
 pub fn with_threads(threads: usize) -> Server {
-    Server::builder()
-        .port(0)
-        .virtual_clock()
+    configured("clock virtual")
         .threads(threads)
         .spawn()
         .unwrap()

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub use punctual_harness::{Wire, eventually};
 use punctual_resp::Value;
-use punctual_server::Server;
+use punctual_server::{Builder, Server};
 
 /// Opens clients of servers in this process.
 pub trait Open {
@@ -20,6 +20,29 @@ impl Open for Wire {
     fn open(server: &Server) -> Self {
         Self::to(server.port())
     }
+}
+
+/// Returns a builder of a server on a free port, with these lines of redis.conf. `|` ends a line,
+/// and a name alone has an empty value: `save|appendonly yes`.
+pub fn configured(lines: &str) -> Builder {
+    lines
+        .split('|')
+        .fold(Server::builder().port(0), |builder, line| {
+            let (name, value) = line.split_once(' ').unwrap_or((line, ""));
+            builder.option(name, value)
+        })
+}
+
+/// Starts a server with the default configuration on a free port.
+#[track_caller]
+pub fn start() -> Server {
+    Server::builder().port(0).spawn().unwrap()
+}
+
+/// Starts a server that is [`configured`] by these lines.
+#[track_caller]
+pub fn server_with(lines: &str) -> Server {
+    configured(lines).spawn().unwrap()
 }
 
 /// Runs lines, and panics if a reply is an error.

@@ -1,5 +1,6 @@
 //! Our server and a redis-server that get the same commands.
 
+use crate::wire::configured;
 use std::path::Path;
 
 use punctual_resp::Value;
@@ -56,12 +57,9 @@ impl Pair {
 
 /// Starts a server without save points in a folder.
 pub fn server(folder: &Path, threads: usize) -> Server {
-    Server::builder()
-        .port(0)
+    configured("save|enable-debug-command yes")
         .threads(threads)
         .option("dir", folder.to_str().unwrap())
-        .option("save", "")
-        .option("enable-debug-command", "yes")
         .spawn()
         .unwrap()
 }

@@ -9,13 +9,6 @@ use crate::command::testing::Fixture;
 
 const WRONG_TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value";
 
-/// Runs lines and compares their replies.
-fn check(fixture: &mut Fixture, lines: &[(&str, &str)]) {
-    for (line, reply) in lines {
-        assert_eq!(fixture.run(line), *reply, "{line}");
-    }
-}
-
 fn set(reply: &str) -> BTreeSet<&str> {
     reply
         .split(' ')
@@ -26,70 +19,61 @@ fn set(reply: &str) -> BTreeSet<&str> {
 #[test]
 fn fields_are_set_read_and_deleted() {
     let mut fixture = Fixture::new();
-    check(
-        &mut fixture,
-        &[
-            ("HSET h a 1 b two", ":2"),
-            ("HSET h a 2 c 3", ":1"),
-            ("HMSET h d 4 d 5", "+OK"),
-            ("HGET h a", "$1 2"),
-            ("HGET h nope", "$-1"),
-            ("HMGET h b nope d", "*3 $3 two $-1 $1 5"),
-            ("HLEN h", ":4"),
-            ("HSTRLEN h b", ":3"),
-            ("HSTRLEN h nope", ":0"),
-            ("HEXISTS h c", ":1"),
-            ("HEXISTS h nope", ":0"),
-            ("HSETNX h a 9", ":0"),
-            ("HSETNX h e 9", ":1"),
-            ("HDEL h a a nope", ":1"),
-            ("HGETALL h", "*8 $1 b $3 two $1 c $1 3 $1 d $1 5 $1 e $1 9"),
-            ("HKEYS h", "*4 $1 b $1 c $1 d $1 e"),
-            ("HVALS h", "*4 $3 two $1 3 $1 5 $1 9"),
-            ("OBJECT ENCODING h", "$8 listpack"),
-            ("TYPE h", "+hash"),
-        ],
-    );
+    fixture.expect(&[
+        ("HSET h a 1 b two", ":2"),
+        ("HSET h a 2 c 3", ":1"),
+        ("HMSET h d 4 d 5", "+OK"),
+        ("HGET h a", "$1 2"),
+        ("HGET h nope", "$-1"),
+        ("HMGET h b nope d", "*3 $3 two $-1 $1 5"),
+        ("HLEN h", ":4"),
+        ("HSTRLEN h b", ":3"),
+        ("HSTRLEN h nope", ":0"),
+        ("HEXISTS h c", ":1"),
+        ("HEXISTS h nope", ":0"),
+        ("HSETNX h a 9", ":0"),
+        ("HSETNX h e 9", ":1"),
+        ("HDEL h a a nope", ":1"),
+        ("HGETALL h", "*8 $1 b $3 two $1 c $1 3 $1 d $1 5 $1 e $1 9"),
+        ("HKEYS h", "*4 $1 b $1 c $1 d $1 e"),
+        ("HVALS h", "*4 $3 two $1 3 $1 5 $1 9"),
+        ("OBJECT ENCODING h", "$8 listpack"),
+        ("TYPE h", "+hash"),
+    ]);
     assert_eq!(
         fixture.events(),
         "new h, hset h, hset h, hset h, hset h, hdel h"
     );
     assert_eq!(fixture.stats.dirty, 2 + 2 + 2 + 1 + 1);
-    check(
-        &mut fixture,
-        &[
-            ("HDEL h b c d e x", ":4"),
-            ("EXISTS h", ":0"),
-            ("HSETNX h a 1", ":1"),
-        ],
-    );
+    fixture.expect(&[
+        ("HDEL h b c d e x", ":4"),
+        ("EXISTS h", ":0"),
+        ("HSETNX h a 1", ":1"),
+    ]);
     assert_eq!(fixture.events(), "hdel h, del h, keymiss h, new h, hset h");
 }
 
 #[test]
 fn a_missing_hash_is_empty() {
     let mut fixture = Fixture::new();
-    check(
-        &mut fixture,
-        &[
-            ("HGET h a", "$-1"),
-            ("HMGET h a b", "*2 $-1 $-1"),
-            ("HGETALL h", "*0"),
-            ("HKEYS h", "*0"),
-            ("HVALS h", "*0"),
-            ("HLEN h", ":0"),
-            ("HSTRLEN h a", ":0"),
-            ("HEXISTS h a", ":0"),
-            ("HDEL h a", ":0"),
-            ("HRANDFIELD h", "$-1"),
-            ("HRANDFIELD h 3 WITHVALUES", "*0"),
-            ("HRANDFIELD h -3", "*0"),
-            ("HSCAN h 0", "*2 $1 0 *0"),
-            ("HTTL h FIELDS 2 a b", "*2 :-2 :-2"),
-            ("HPERSIST h FIELDS 1 a", "*1 :-2"),
-            ("HEXPIRE h 10 FIELDS 1 a", "*1 :-2"),
-        ],
-    );
+    fixture.expect(&[
+        ("HGET h a", "$-1"),
+        ("HMGET h a b", "*2 $-1 $-1"),
+        ("HGETALL h", "*0"),
+        ("HKEYS h", "*0"),
+        ("HVALS h", "*0"),
+        ("HLEN h", ":0"),
+        ("HSTRLEN h a", ":0"),
+        ("HEXISTS h a", ":0"),
+        ("HDEL h a", ":0"),
+        ("HRANDFIELD h", "$-1"),
+        ("HRANDFIELD h 3 WITHVALUES", "*0"),
+        ("HRANDFIELD h -3", "*0"),
+        ("HSCAN h 0", "*2 $1 0 *0"),
+        ("HTTL h FIELDS 2 a b", "*2 :-2 :-2"),
+        ("HPERSIST h FIELDS 1 a", "*1 :-2"),
+        ("HEXPIRE h 10 FIELDS 1 a", "*1 :-2"),
+    ]);
     assert_eq!(fixture.stats.dirty, 0);
     assert_eq!(fixture.stats.misses, 13);
 }
@@ -97,21 +81,18 @@ fn a_missing_hash_is_empty() {
 #[test]
 fn replies_in_resp3() {
     let mut fixture = Fixture::resp3();
-    check(
-        &mut fixture,
-        &[
-            ("HGETALL h", "%0"),
-            ("HKEYS h", "*0"),
-            ("HSET h a 1", ":1"),
-            ("HGETALL h", "%1 $1 a $1 1"),
-            ("HVALS h", "*1 $1 1"),
-            ("HGET h x", "_"),
-            ("HRANDFIELD h 1", "*1 $1 a"),
-            ("HRANDFIELD h 1 withvalues", "*1 *2 $1 a $1 1"),
-            ("HRANDFIELD h -2 withvalues", "*2 *2 $1 a $1 1 *2 $1 a $1 1"),
-            ("HINCRBYFLOAT h a 0.5", "$3 1.5"),
-        ],
-    );
+    fixture.expect(&[
+        ("HGETALL h", "%0"),
+        ("HKEYS h", "*0"),
+        ("HSET h a 1", ":1"),
+        ("HGETALL h", "%1 $1 a $1 1"),
+        ("HVALS h", "*1 $1 1"),
+        ("HGET h x", "_"),
+        ("HRANDFIELD h 1", "*1 $1 a"),
+        ("HRANDFIELD h 1 withvalues", "*1 *2 $1 a $1 1"),
+        ("HRANDFIELD h -2 withvalues", "*2 *2 $1 a $1 1 *2 $1 a $1 1"),
+        ("HINCRBYFLOAT h a 0.5", "$3 1.5"),
+    ]);
 }
 
 #[test]
@@ -154,68 +135,62 @@ fn arguments_are_checked() {
     const INTEGER: &str = "-ERR value is not an integer or out of range";
     let mut fixture = Fixture::new();
     fixture.run("HSET h a 1 t text big 9223372036854775807");
-    check(
-        &mut fixture,
-        &[
-            (
-                "HSET h a",
-                "-ERR wrong number of arguments for 'hset' command",
-            ),
-            (
-                "HSET h a 1 b",
-                "-ERR wrong number of arguments for 'hset' command",
-            ),
-            (
-                "HMSET h a 1 b",
-                "-ERR wrong number of arguments for 'hmset' command",
-            ),
-            ("HINCRBY h a x", INTEGER),
-            ("HINCRBY h t 1", "-ERR hash value is not an integer"),
-            (
-                "HINCRBY h big 1",
-                "-ERR increment or decrement would overflow",
-            ),
-            ("HINCRBYFLOAT h a x", "-ERR value is not a valid float"),
-            ("HINCRBYFLOAT h a inf", "-ERR value is NaN or Infinity"),
-            ("HINCRBYFLOAT h t 1", "-ERR hash value is not a float"),
-            ("HRANDFIELD h x", INTEGER),
-            ("HRANDFIELD h 1 x", "-ERR syntax error"),
-            ("HRANDFIELD h 1 withvalues x", "-ERR syntax error"),
-            (
-                "HRANDFIELD h 9223372036854775807 withvalues",
-                "-ERR value is out of range",
-            ),
-            (
-                "HRANDFIELD h -9223372036854775808",
-                "-ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
-            ),
-            (
-                "HRANDFIELD h -9223372036854775807",
-                "-ERR value is out of range",
-            ),
-            ("HSCAN h x", "-ERR invalid cursor"),
-            ("HSCAN h 0 TYPE hash", "-ERR syntax error"),
-            ("HSCAN h 0 COUNT 0", "-ERR syntax error"),
-        ],
-    );
+    fixture.expect(&[
+        (
+            "HSET h a",
+            "-ERR wrong number of arguments for 'hset' command",
+        ),
+        (
+            "HSET h a 1 b",
+            "-ERR wrong number of arguments for 'hset' command",
+        ),
+        (
+            "HMSET h a 1 b",
+            "-ERR wrong number of arguments for 'hmset' command",
+        ),
+        ("HINCRBY h a x", INTEGER),
+        ("HINCRBY h t 1", "-ERR hash value is not an integer"),
+        (
+            "HINCRBY h big 1",
+            "-ERR increment or decrement would overflow",
+        ),
+        ("HINCRBYFLOAT h a x", "-ERR value is not a valid float"),
+        ("HINCRBYFLOAT h a inf", "-ERR value is NaN or Infinity"),
+        ("HINCRBYFLOAT h t 1", "-ERR hash value is not a float"),
+        ("HRANDFIELD h x", INTEGER),
+        ("HRANDFIELD h 1 x", "-ERR syntax error"),
+        ("HRANDFIELD h 1 withvalues x", "-ERR syntax error"),
+        (
+            "HRANDFIELD h 9223372036854775807 withvalues",
+            "-ERR value is out of range",
+        ),
+        (
+            "HRANDFIELD h -9223372036854775808",
+            "-ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
+        ),
+        (
+            "HRANDFIELD h -9223372036854775807",
+            "-ERR value is out of range",
+        ),
+        ("HSCAN h x", "-ERR invalid cursor"),
+        ("HSCAN h 0 TYPE hash", "-ERR syntax error"),
+        ("HSCAN h 0 COUNT 0", "-ERR syntax error"),
+    ]);
     assert_eq!(fixture.stats.dirty, 3);
 }
 
 #[test]
 fn hincrby_and_hincrbyfloat_add_to_fields() {
     let mut fixture = Fixture::new();
-    check(
-        &mut fixture,
-        &[
-            ("HINCRBY h n 5", ":5"),
-            ("HINCRBY h n -7", ":-2"),
-            ("HINCRBYFLOAT h n 0.25", "$5 -1.75"),
-            ("HINCRBYFLOAT h n 1.75", "$1 0"),
-            ("HINCRBY h n 3", ":3"),
-            ("HINCRBYFLOAT g n 3.0e3", "$4 3000"),
-            ("HINCRBY g n 1", ":3001"),
-        ],
-    );
+    fixture.expect(&[
+        ("HINCRBY h n 5", ":5"),
+        ("HINCRBY h n -7", ":-2"),
+        ("HINCRBYFLOAT h n 0.25", "$5 -1.75"),
+        ("HINCRBYFLOAT h n 1.75", "$1 0"),
+        ("HINCRBY h n 3", ":3"),
+        ("HINCRBYFLOAT g n 3.0e3", "$4 3000"),
+        ("HINCRBY g n 1", ":3001"),
+    ]);
     assert_eq!(
         fixture.events(),
         "new h, hincrby h, hincrby h, hincrbyfloat h, hincrbyfloat h, hincrby h, \

@@ -427,7 +427,7 @@ fn lmovem_of_too_few_elements_or_bad_words_moves_nothing() {
     let mut fixture = filled("a b c");
     fixture.run("SET s v");
     fixture.events();
-    for (line, reply) in [
+    fixture.expect(&[
         ("LMOVEM l m LEFT RIGHT EXACTLY 4 BULK", "*-1"),
         ("LMOVEM none m LEFT RIGHT", "*-1"),
         ("LMOVEM none s LEFT RIGHT COUNT 2 OBO", "*-1"),
@@ -454,9 +454,7 @@ fn lmovem_of_too_few_elements_or_bad_words_moves_nothing() {
         ("LMOVEM l m LEFT RIGHT COUNT 2 BAD", "-ERR syntax error"),
         ("LMOVEM l m UP RIGHT COUNT 2 OBO", "-ERR syntax error"),
         ("LMOVEM l m LEFT UP COUNT 2 OBO", "-ERR syntax error"),
-    ] {
-        assert_eq!(fixture.run(line), reply, "{line}");
-    }
+    ]);
     assert_eq!(fixture.events(), "");
     assert_eq!(fixture.run("LRANGE l 0 -1"), "*3 $1 a $1 b $1 c");
     assert_eq!(fixture.run("EXISTS m"), ":0");

@@ -126,9 +126,9 @@ fn streams_of_rules_are_listed_last() {
     assert_eq!(listed(&mut f, 21)[20], stream("a").as_bytes());
 }
 
-/// While a slot moves, each node appends the events of its keys to a stream of its own.
-#[test]
-fn a_stream_that_arrives_is_joined_with_the_own_one() {
+/// Returns two nodes between which a slot moves, and the rule's stream in the slot. On the first
+/// node, the stream has an event and a group that has read none.
+fn while_a_slot_moves() -> (Fixture, Fixture, String) {
     let (mut from, mut to) = (Fixture::clustered(2), Fixture::clustered(2));
     let key = stream("a");
     for f in [&mut from, &mut to] {
@@ -138,6 +138,13 @@ fn a_stream_that_arrives_is_joined_with_the_own_one() {
     move_slots(&to, &[], &["a"]);
     from.run("SET {a}1 x");
     from.run(&format!("XGROUP CREATE {key} g 0"));
+    (from, to, key)
+}
+
+/// While a slot moves, each node appends the events of its keys to a stream of its own.
+#[test]
+fn a_stream_that_arrives_is_joined_with_the_own_one() {
+    let (mut from, mut to, key) = while_a_slot_moves();
     // The second event of this node has the ID of the first event of the other one.
     to.now = crate::Now::from_ms(999_999);
     to.run("SET {a}2 x");
@@ -179,16 +186,7 @@ fn a_stream_that_arrives_is_joined_with_the_own_one() {
 /// After the stream has left, the source may get further events. It appends them to a new stream.
 #[test]
 fn a_second_stream_is_appended_to_the_first() {
-    let mut to = Fixture::clustered(2);
-    let mut from = Fixture::clustered(2);
-    let key = stream("a");
-    for f in [&mut from, &mut to] {
-        f.run("NOTIFY SET all STREAM s");
-    }
-    move_slots(&from, &["a"], &[]);
-    move_slots(&to, &[], &["a"]);
-    from.run("SET {a}1 x");
-    from.run(&format!("XGROUP CREATE {key} g 0"));
+    let (mut from, mut to, key) = while_a_slot_moves();
     let payload = dump(&mut from, &key);
     assert_eq!(restore(&mut to, &key, &payload), "+OK");
     from.run(&format!("DEL {key}"));

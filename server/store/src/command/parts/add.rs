@@ -56,15 +56,12 @@ pub(in crate::command) fn addex<K: Added>(
         Some(id) => Some(cx.view::<K>(place, id)?),
         None => None,
     };
-    let deadline_of = |name: &[u8]| parts.and_then(|parts| parts.deadline(name));
-    let holds = options.hold(names(), |name| deadline_of(name).is_some());
+    let is_there = |name: &[u8]| parts.is_some_and(|parts| parts.deadline(name).is_some());
+    let holds = options.hold(names(), is_there);
     reply.int(i64::from(holds));
     if !holds {
         return Ok(());
     }
-    let timed: SmallVec<[&[u8]; 8]> = names()
-        .filter(|name| deadline_of(name).is_some_and(|deadline| deadline != NEVER))
-        .collect();
     if options.ttl == Ttl::Past {
         return match found {
             Some(id) => remove::<K>(cx, (place, id), key, names()),
@@ -92,13 +89,18 @@ pub(in crate::command) fn addex<K: Added>(
             cx.commit_subkeys(key, words.class, words.expire, count, names());
             deadline_effect(cx, key, words, deadline, names());
         }
-        Ttl::NotGiven if !timed.is_empty() => {
-            for name in &timed {
-                cx.edit::<K>(place, id)?.set_deadline(name, NEVER, &limits);
+        Ttl::NotGiven if found.is_some() => {
+            let parts = cx.view::<K>(place, id)?;
+            let has_deadline = |name: &&[u8]| parts.deadline(name).is_some_and(|at| at != NEVER);
+            let timed: SmallVec<[&[u8]; 8]> = names().filter(has_deadline).collect();
+            if !timed.is_empty() {
+                for name in &timed {
+                    cx.edit::<K>(place, id)?.set_deadline(name, NEVER, &limits);
+                }
+                let (count, timed) = (timed.len() as u64, timed.iter().copied());
+                cx.commit_subkeys(key, words.class, words.persist, count, timed.clone());
+                names_effect(cx, &[words.persist_command, key], words, timed);
             }
-            let (count, timed) = (timed.len() as u64, timed.iter().copied());
-            cx.commit_subkeys(key, words.class, words.persist, count, timed.clone());
-            names_effect(cx, &[words.persist_command, key], words, timed);
         }
         _ => {}
     }

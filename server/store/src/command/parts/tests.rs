@@ -27,14 +27,6 @@ fn zadd(key: &str, members: &[&str]) -> String {
     format!("ZADD {key} {}", pairs.join(" "))
 }
 
-/// Runs lines and compares their replies.
-#[track_caller]
-fn check(fixture: &mut Fixture, lines: &[(&str, &str)]) {
-    for (line, reply) in lines {
-        assert_eq!(fixture.run(line), *reply, "{line}");
-    }
-}
-
 /// Runs lines for each type: `?` stands for the letter, and the key `k` has the members a, b, c.
 #[track_caller]
 fn check_both(lines: &[(&str, &str)]) {
@@ -239,28 +231,25 @@ fn adding_keeps_deadlines_and_storing_drops_them() {
     fixture.run("ZADD z 1 a 2 b");
     fixture.run("SEXPIRE s 10 MEMBERS 1 a");
     fixture.run("ZEXPIRE z 10 MEMBERS 1 a");
-    check(
-        &mut fixture,
-        &[
-            ("SADD s a c", ":1"),
-            ("STTL s MEMBERS 3 a b c", "*3 :10 :-1 :-1"),
-            ("ZADD z 5 a", ":0"),
-            ("ZINCRBY z 1 a", "$1 6"),
-            ("ZTTL z MEMBERS 2 a b", "*2 :10 :-1"),
-            ("SUNIONSTORE su s", ":3"),
-            ("STTL su MEMBERS 1 a", "*1 :-1"),
-            ("ZRANGESTORE zr z 0 -1", ":2"),
-            ("ZTTL zr MEMBERS 1 a", "*1 :-1"),
-            ("ZUNIONSTORE zu 1 z", ":2"),
-            ("ZTTL zu MEMBERS 1 a", "*1 :-1"),
-            ("SREM s a", ":1"),
-            ("SADD s a", ":1"),
-            ("STTL s MEMBERS 1 a", "*1 :-1"),
-            ("ZREM z a", ":1"),
-            ("ZADD z 1 a", ":1"),
-            ("ZTTL z MEMBERS 1 a", "*1 :-1"),
-        ],
-    );
+    fixture.expect(&[
+        ("SADD s a c", ":1"),
+        ("STTL s MEMBERS 3 a b c", "*3 :10 :-1 :-1"),
+        ("ZADD z 5 a", ":0"),
+        ("ZINCRBY z 1 a", "$1 6"),
+        ("ZTTL z MEMBERS 2 a b", "*2 :10 :-1"),
+        ("SUNIONSTORE su s", ":3"),
+        ("STTL su MEMBERS 1 a", "*1 :-1"),
+        ("ZRANGESTORE zr z 0 -1", ":2"),
+        ("ZTTL zr MEMBERS 1 a", "*1 :-1"),
+        ("ZUNIONSTORE zu 1 z", ":2"),
+        ("ZTTL zu MEMBERS 1 a", "*1 :-1"),
+        ("SREM s a", ":1"),
+        ("SADD s a", ":1"),
+        ("STTL s MEMBERS 1 a", "*1 :-1"),
+        ("ZREM z a", ":1"),
+        ("ZADD z 1 a", ":1"),
+        ("ZTTL z MEMBERS 1 a", "*1 :-1"),
+    ]);
     assert_eq!(fixture.parts_with_deadline(), 0);
 }
 
@@ -271,23 +260,20 @@ fn smove_moves_the_deadline() {
     fixture.run("SADD ints 1 2");
     fixture.run("SADD has c");
     fixture.run("SEXPIRE s 10 MEMBERS 3 a c 7");
-    check(
-        &mut fixture,
-        &[
-            ("SMOVE s new a", ":1"),
-            ("STTL new MEMBERS 1 a", "*1 :10"),
-            ("SMOVE s ints 7", ":1"),
-            ("STTL ints MEMBERS 3 7 1 2", "*3 :10 :-1 :-1"),
-            ("SMOVE s ints b", ":1"),
-            ("STTL ints MEMBERS 1 b", "*1 :-1"),
-            // The member that the target has stays as it is.
-            ("SMOVE s has c", ":1"),
-            ("STTL has MEMBERS 1 c", "*1 :-1"),
-            ("SMOVE ints ints 7", ":1"),
-            ("STTL ints MEMBERS 1 7", "*1 :10"),
-            ("EXISTS s", ":0"),
-        ],
-    );
+    fixture.expect(&[
+        ("SMOVE s new a", ":1"),
+        ("STTL new MEMBERS 1 a", "*1 :10"),
+        ("SMOVE s ints 7", ":1"),
+        ("STTL ints MEMBERS 3 7 1 2", "*3 :10 :-1 :-1"),
+        ("SMOVE s ints b", ":1"),
+        ("STTL ints MEMBERS 1 b", "*1 :-1"),
+        // The member that the target has stays as it is.
+        ("SMOVE s has c", ":1"),
+        ("STTL has MEMBERS 1 c", "*1 :-1"),
+        ("SMOVE ints ints 7", ":1"),
+        ("STTL ints MEMBERS 1 7", "*1 :10"),
+        ("EXISTS s", ":0"),
+    ]);
     assert_eq!(fixture.parts_with_deadline(), 2);
     fixture.advance(10_000);
     fixture.expire();

@@ -185,15 +185,13 @@ fn spop_removes_random_members() {
     assert_eq!(fixture.stats.dirty, dirty + 9);
     assert_eq!(fixture.run("SPOP s"), "$-1");
     assert_eq!(fixture.run("SPOP s 3"), "*0");
-    for (line, error) in [
+    fixture.expect(&[
         ("SPOP str", WRONG),
         ("SPOP str 0", WRONG),
         ("SPOP s 1 2", SYNTAX),
         ("SPOP s -1", "-ERR value is out of range, must be positive"),
         ("SPOP str x", "-ERR value is out of range, must be positive"),
-    ] {
-        assert_eq!(fixture.run(line), error, "{line}");
-    }
+    ]);
     fixture.protocol = punctual_resp::Protocol::Resp3;
     fixture.run("SADD s a");
     assert_eq!(fixture.run("SPOP s 2"), "~1 $1 a");
@@ -257,7 +255,7 @@ fn srandmember_draws_distinct_or_repeated_members() {
         );
     }
     assert_eq!(fixture.run("SCARD s"), ":700");
-    for (line, error) in [
+    fixture.expect(&[
         ("SRANDMEMBER str", WRONG),
         ("SRANDMEMBER str 0", WRONG),
         ("SRANDMEMBER s 1 2", SYNTAX),
@@ -270,9 +268,7 @@ fn srandmember_draws_distinct_or_repeated_members() {
             "SRANDMEMBER s -9223372036854775807",
             "-ERR value is out of range",
         ),
-    ] {
-        assert_eq!(fixture.run(line), error, "{line}");
-    }
+    ]);
     fixture.store.set_string_max(1 << 20);
     assert_eq!(
         fixture.run("SRANDMEMBER s -170000"),
@@ -417,7 +413,7 @@ fn options_of_commands_that_count() {
     const NEGATIVE: &str = "-ERR LIMIT can't be negative";
     let mut fixture = Fixture::sharded(4);
     fixture.run("SADD a 1 2 3");
-    for (line, reply) in [
+    fixture.expect(&[
         ("SINTERCARD x a", FEW),
         ("SINTERCARD 0 a", FEW),
         ("SINTERCARD -1 a", FEW),
@@ -444,9 +440,7 @@ fn options_of_commands_that_count() {
         ("SDIFFCARD 2 none b", ":0"),
         ("SDIFFCARD 3 a b a", ":0"),
         ("SDIFFCARD 2 a b APPROX", SYNTAX),
-    ] {
-        assert_eq!(fixture.run(line), reply, "{line}");
-    }
+    ]);
 }
 
 #[test]
@@ -522,7 +516,7 @@ fn arguments_of_sscan() {
     let mut fixture = Fixture::new();
     fixture.run("SADD s a");
     fixture.run("SET str x");
-    for (line, reply) in [
+    fixture.expect(&[
         ("SSCAN nope 0", EMPTY),
         ("SSCAN nope 0 what", EMPTY),
         ("SSCAN nope x", "-ERR invalid cursor"),
@@ -534,9 +528,7 @@ fn arguments_of_sscan() {
         ("SSCAN s 0 MATCH", SYNTAX),
         ("SSCAN s 18446744073709551615", "*2 $1 0 *1 $1 a"),
         ("SSCAN s 0 MATCH b", EMPTY),
-    ] {
-        assert_eq!(fixture.run(line), reply, "{line}");
-    }
+    ]);
     for n in 0..200 {
         fixture.run(&format!("SADD s m{n}"));
     }

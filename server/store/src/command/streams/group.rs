@@ -30,28 +30,23 @@ pub(super) static SUBCOMMANDS: &[Command] = &[
         .syntax("key group consumer"),
     row("delconsumer", 5, Flags::WRITE, delete_consumer)
         .access(&["RW delete"])
-        .doc(
-            "5.0.0",
-            "O(N) where N is the number of the consumer's pending entries.",
-            "Deletes a consumer from a consumer group.",
-        )
+        .since("5.0.0")
+        .complexity("O(N) where N is the number of the consumer's pending entries.")
+        .summary("Deletes a consumer from a consumer group.")
         .syntax("key group consumer"),
     row("destroy", 4, Flags::WRITE, destroy)
         .access(&["RW delete"])
-        .doc(
-            "5.0.0",
-            "O(N) where N is the number of the group's pending entries.",
-            "Destroys a consumer group.",
-        )
+        .since("5.0.0")
+        .complexity("O(N) where N is the number of the group's pending entries.")
+        .summary("Destroys a consumer group.")
         .syntax("key group"),
-    Command::help(Family::Stream, "5.0.0", show_help),
+    Command::help(Family::Stream, "5.0.0", |_, _, reply| {
+        help(reply, "XGROUP", HELP)
+    }),
     row("setid", -5, Flags::WRITE, set_id)
         .access(&["RW update"])
-        .doc(
-            "5.0.0",
-            "O(1)",
-            "Sets the last delivered ID of a consumer group.",
-        )
+        .since("5.0.0")
+        .summary("Sets the last delivered ID of a consumer group.")
         .history(&[("7.0.0", "Added the optional `entries_read` argument.")])
         .syntax(
             "key group (id-selector: id | (new-id: $)) [entriesread: ENTRIESREAD \
@@ -62,11 +57,9 @@ pub(super) static SUBCOMMANDS: &[Command] = &[
         // The keys are the stream and the dead-letter stream.
         .keys(2, 8, 6)
         .access(&["RW access delete", "RW insert"])
-        .doc(
-            "7.2.0",
-            "O(N*log(N)) where N is the number of the group's pending entries.",
-            "Sets the time after which an unacknowledged entry is delivered again.",
-        ),
+        .since("7.2.0")
+        .complexity("O(N*log(N)) where N is the number of the group's pending entries.")
+        .summary("Sets the time after which an unacknowledged entry is delivered again."),
 ];
 
 const GROW: Flags = Flags::WRITE.or(Flags::DENYOOM);
@@ -250,29 +243,22 @@ fn delete_consumer(cx: &mut Cx, args: Args, reply: &mut Reply) -> Result<(), Err
     Ok(())
 }
 
-fn show_help(_: &mut Cx, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    help(
-        reply,
-        "XGROUP",
-        &[
-            "CREATE <key> <groupname> <id|$> [option]",
-            "    Create a new consumer group. Options are:",
-            "    * MKSTREAM",
-            "      Create the empty stream if it does not exist.",
-            "    * ENTRIESREAD entries_read",
-            "      Set the group's entries_read counter (internal use).",
-            "CREATECONSUMER <key> <groupname> <consumer>",
-            "    Create a new consumer in the specified group.",
-            "DELCONSUMER <key> <groupname> <consumer>",
-            "    Remove the specified consumer.",
-            "DESTROY <key> <groupname>",
-            "    Remove the specified group.",
-            "SETID <key> <groupname> <id|$> [ENTRIESREAD entries_read]",
-            "    Set the current group ID and entries_read counter.",
-            "SETLEASE <key> <groupname> <milliseconds> [MAXDELIVERIES <n> DEADLETTER <stream>]",
-            "    Set the time after which an entry is delivered again, and the stream for entries",
-            "    that were delivered n times. 0 removes it.",
-        ],
-    );
-    Ok(())
-}
+const HELP: &[&str] = &[
+    "CREATE <key> <groupname> <id|$> [option]",
+    "    Create a new consumer group. Options are:",
+    "    * MKSTREAM",
+    "      Create the empty stream if it does not exist.",
+    "    * ENTRIESREAD entries_read",
+    "      Set the group's entries_read counter (internal use).",
+    "CREATECONSUMER <key> <groupname> <consumer>",
+    "    Create a new consumer in the specified group.",
+    "DELCONSUMER <key> <groupname> <consumer>",
+    "    Remove the specified consumer.",
+    "DESTROY <key> <groupname>",
+    "    Remove the specified group.",
+    "SETID <key> <groupname> <id|$> [ENTRIESREAD entries_read]",
+    "    Set the current group ID and entries_read counter.",
+    "SETLEASE <key> <groupname> <milliseconds> [MAXDELIVERIES <n> DEADLETTER <stream>]",
+    "    Set the time after which an entry is delivered again, and the stream for entries",
+    "    that were delivered n times. 0 removes it.",
+];

@@ -14,25 +14,23 @@ use crate::value::stream::{Group, Id, Stream};
 pub(super) static SUBCOMMANDS: &[Command] = &[
     row("consumers", 4, consumers)
         .tips(&["nondeterministic_output"])
-        .doc(
-            "5.0.0",
-            "O(N) where N is the number of consumers.",
-            "Returns the consumers of a consumer group.",
-        )
+        .since("5.0.0")
+        .complexity("O(N) where N is the number of consumers.")
+        .summary("Returns the consumers of a consumer group.")
         .history(&[(
             "7.2.0",
             "Added the `inactive` field, and changed the meaning of `idle`.",
         )])
         .syntax("key group"),
     row("groups", 3, groups)
-        .doc(
-            "5.0.0",
-            "O(N) where N is the number of groups.",
-            "Returns the consumer groups of a stream.",
-        )
+        .since("5.0.0")
+        .complexity("O(N) where N is the number of groups.")
+        .summary("Returns the consumer groups of a stream.")
         .history(&[("7.0.0", "Added the `entries-read` and `lag` fields")])
         .syntax("key"),
-    Command::help(Family::Stream, "5.0.0", show_help),
+    Command::help(Family::Stream, "5.0.0", |_, _, reply| {
+        help(reply, "XINFO", HELP)
+    }),
     row("stream", -3, stream)
         .doc("5.0.0", "O(1)", "Returns information about a stream.")
         .history(&[
@@ -256,18 +254,11 @@ fn reply_full_group(reply: &mut Reply, stream: &Stream, name: &[u8], group: &Gro
     reply_lease(reply, group);
 }
 
-fn show_help(_: &mut Cx, _: Args, reply: &mut Reply) -> Result<(), Error> {
-    help(
-        reply,
-        "XINFO",
-        &[
-            "CONSUMERS <key> <groupname>",
-            "    Show consumers of <groupname>.",
-            "GROUPS <key>",
-            "    Show the stream consumer groups.",
-            "STREAM <key> [FULL [COUNT <count>]",
-            "    Show information about the stream.",
-        ],
-    );
-    Ok(())
-}
+const HELP: &[&str] = &[
+    "CONSUMERS <key> <groupname>",
+    "    Show consumers of <groupname>.",
+    "GROUPS <key>",
+    "    Show the stream consumer groups.",
+    "STREAM <key> [FULL [COUNT <count>]",
+    "    Show information about the stream.",
+];

@@ -232,7 +232,7 @@ fn values_hold_any_bytes() {
 fn values_and_digests_are_compared() {
     const HELLO: &str = "b6acb9d84a38ff74";
     let mut fixture = Fixture::new();
-    for (line, reply) in [
+    fixture.expect(&[
         ("DIGEST k", "$-1"),
         ("SET k 1 IFEQ 1", "$-1"),
         ("SET k 1 ifne 1", "+OK"),
@@ -276,9 +276,7 @@ fn values_and_digests_are_compared() {
             "-WRONGTYPE Operation against a key holding the wrong kind of value",
         ),
         ("DELEX l", ":1"),
-    ] {
-        assert_eq!(fixture.run(line), reply, "{line}");
-    }
+    ]);
     fixture.run_words(&["SET", "k", "Hello world"]);
     assert_eq!(fixture.run("DIGEST k"), format!("$16 {HELLO}"));
     assert_eq!(fixture.run(&format!("SET k 1 IFDNE {HELLO}")), "$-1");
@@ -292,7 +290,7 @@ fn values_and_digests_are_compared() {
 fn msetex_sets_all_keys_or_none() {
     for shards in [1, 4] {
         let mut fixture = Fixture::sharded(shards);
-        for (line, reply) in [
+        fixture.expect(&[
             ("MSETEX 2 a 1 b 2", ":1"),
             ("MSETEX 2 a 3 c 3 NX", ":0"),
             ("MSETEX 2 a 3 c 3 XX PX 10", ":0"),
@@ -318,9 +316,7 @@ fn msetex_sets_all_keys_or_none() {
             ("MSETEX 1 a 1 GET", "-ERR syntax error"),
             ("MSETEX 1 a 1 IFEQ 1", "-ERR syntax error"),
             ("MSETEX 1 a 1 b", "-ERR syntax error"),
-        ] {
-            assert_eq!(fixture.run(line), reply, "{line}");
-        }
+        ]);
     }
 }
 
@@ -328,7 +324,7 @@ fn msetex_sets_all_keys_or_none() {
 fn increx_adds_within_bounds() {
     const MAX: &str = "9223372036854775807";
     let mut fixture = Fixture::new();
-    for (line, reply) in [
+    fixture.expect(&[
         ("INCREX k", "*2 :1 :1"),
         ("INCREX k BYINT -3", "*2 :-2 :-3"),
         ("INCREX k BYINT 5 UBOUND 2", "*2 :-2 :0"),
@@ -395,9 +391,7 @@ fn increx_adds_within_bounds() {
             "INCREX l",
             "-WRONGTYPE Operation against a key holding the wrong kind of value",
         ),
-    ] {
-        assert_eq!(fixture.run(line), reply, "{line}");
-    }
+    ]);
 }
 
 #[test]

@@ -15,13 +15,6 @@ const NOT_INTEGER: &str = "-ERR value is not an integer or out of range";
 const NOT_SCORES: &str = "-ERR min or max is not a float";
 const NOT_NAMES: &str = "-ERR min or max not valid string range item";
 
-/// Runs lines and compares their replies.
-fn check(fixture: &mut Fixture, lines: &[(&str, &str)]) {
-    for (line, reply) in lines {
-        assert_eq!(&fixture.run(line), reply, "{line}");
-    }
-}
-
 /// Returns a fixture in which `z` holds these entries.
 fn with(entries: &str) -> Fixture {
     let mut fixture = Fixture::new();
@@ -37,78 +30,69 @@ fn unions_intersections_differences() {
     fixture.run("SADD s c d 5");
     fixture.run("SET t v");
     fixture.events();
-    check(
-        &mut fixture,
-        &[
-            ("ZUNION 2 z y", "*4 $1 a $1 b $1 c $1 d"),
-            (
-                "ZUNION 2 z y WITHSCORES",
-                "*8 $1 a $1 1 $1 b $2 12 $1 c $2 23 $1 d $2 30",
-            ),
-            (
-                "ZUNION 3 z y s WITHSCORES",
-                "*10 $1 5 $1 1 $1 a $1 1 $1 b $2 12 $1 c $2 24 $1 d $2 31",
-            ),
-            (
-                "ZUNION 2 z y WEIGHTS 2 -1 AGGREGATE MIN WITHSCORES",
-                "*8 $1 d $3 -30 $1 c $3 -20 $1 b $3 -10 $1 a $1 2",
-            ),
-            ("ZINTER 2 z y WITHSCORES", "*4 $1 b $2 12 $1 c $2 23"),
-            (
-                "ZINTER 2 z y WITHSCORES AGGREGATE MAX",
-                "*4 $1 b $2 10 $1 c $2 20",
-            ),
-            ("ZINTER 2 z s WITHSCORES WEIGHTS 1 0.5", "*2 $1 c $3 3.5"),
-            (
-                "ZUNION 2 z y AGGREGATE COUNT WITHSCORES",
-                "*8 $1 a $1 1 $1 d $1 1 $1 b $1 2 $1 c $1 2",
-            ),
-            (
-                "ZINTER 2 z y WEIGHTS 3 0.5 AGGREGATE COUNT WITHSCORES",
-                "*4 $1 b $3 3.5 $1 c $3 3.5",
-            ),
-            ("ZINTER 2 z none", "*0"),
-            (
-                "ZINTER 2 z z WITHSCORES",
-                "*6 $1 a $1 2 $1 b $1 4 $1 c $1 6",
-            ),
-            ("ZDIFF 2 z y WITHSCORES", "*2 $1 a $1 1"),
-            ("ZDIFF 2 s z WITHSCORES", "*4 $1 5 $1 1 $1 d $1 1"),
-            ("ZDIFF 2 z z", "*0"),
-            ("ZDIFF 2 none z", "*0"),
-            ("ZINTERCARD 2 z y", ":2"),
-            ("ZINTERCARD 2 z y LIMIT 1", ":1"),
-            ("ZINTERCARD 2 z y LIMIT 0", ":2"),
-        ],
-    );
+    fixture.expect(&[
+        ("ZUNION 2 z y", "*4 $1 a $1 b $1 c $1 d"),
+        (
+            "ZUNION 2 z y WITHSCORES",
+            "*8 $1 a $1 1 $1 b $2 12 $1 c $2 23 $1 d $2 30",
+        ),
+        (
+            "ZUNION 3 z y s WITHSCORES",
+            "*10 $1 5 $1 1 $1 a $1 1 $1 b $2 12 $1 c $2 24 $1 d $2 31",
+        ),
+        (
+            "ZUNION 2 z y WEIGHTS 2 -1 AGGREGATE MIN WITHSCORES",
+            "*8 $1 d $3 -30 $1 c $3 -20 $1 b $3 -10 $1 a $1 2",
+        ),
+        ("ZINTER 2 z y WITHSCORES", "*4 $1 b $2 12 $1 c $2 23"),
+        (
+            "ZINTER 2 z y WITHSCORES AGGREGATE MAX",
+            "*4 $1 b $2 10 $1 c $2 20",
+        ),
+        ("ZINTER 2 z s WITHSCORES WEIGHTS 1 0.5", "*2 $1 c $3 3.5"),
+        (
+            "ZUNION 2 z y AGGREGATE COUNT WITHSCORES",
+            "*8 $1 a $1 1 $1 d $1 1 $1 b $1 2 $1 c $1 2",
+        ),
+        (
+            "ZINTER 2 z y WEIGHTS 3 0.5 AGGREGATE COUNT WITHSCORES",
+            "*4 $1 b $3 3.5 $1 c $3 3.5",
+        ),
+        ("ZINTER 2 z none", "*0"),
+        (
+            "ZINTER 2 z z WITHSCORES",
+            "*6 $1 a $1 2 $1 b $1 4 $1 c $1 6",
+        ),
+        ("ZDIFF 2 z y WITHSCORES", "*2 $1 a $1 1"),
+        ("ZDIFF 2 s z WITHSCORES", "*4 $1 5 $1 1 $1 d $1 1"),
+        ("ZDIFF 2 z z", "*0"),
+        ("ZDIFF 2 none z", "*0"),
+        ("ZINTERCARD 2 z y", ":2"),
+        ("ZINTERCARD 2 z y LIMIT 1", ":1"),
+        ("ZINTERCARD 2 z y LIMIT 0", ":2"),
+    ]);
     assert_eq!(fixture.events(), "keymiss none, keymiss none");
-    check(
-        &mut fixture,
-        &[
-            ("ZUNIONSTORE d 2 z y", ":4"),
-            ("ZINTERSTORE d 2 z y WEIGHTS 0 inf", ":2"),
-            ("ZRANGE d 0 -1 WITHSCORES", "*4 $1 b $3 inf $1 c $3 inf"),
-            ("ZDIFFSTORE d 2 z y", ":1"),
-            ("ZDIFFSTORE d 2 z z", ":0"),
-            ("ZINTERSTORE d 2 z none", ":0"),
-            ("ZUNIONSTORE z 1 z WEIGHTS -1", ":3"),
-            ("ZRANGE z 0 -1", "*3 $1 c $1 b $1 a"),
-        ],
-    );
+    fixture.expect(&[
+        ("ZUNIONSTORE d 2 z y", ":4"),
+        ("ZINTERSTORE d 2 z y WEIGHTS 0 inf", ":2"),
+        ("ZRANGE d 0 -1 WITHSCORES", "*4 $1 b $3 inf $1 c $3 inf"),
+        ("ZDIFFSTORE d 2 z y", ":1"),
+        ("ZDIFFSTORE d 2 z z", ":0"),
+        ("ZINTERSTORE d 2 z none", ":0"),
+        ("ZUNIONSTORE z 1 z WEIGHTS -1", ":3"),
+        ("ZRANGE z 0 -1", "*3 $1 c $1 b $1 a"),
+    ]);
     assert_eq!(
         fixture.events(),
         "new d, zunionstore d, zinterstore d, zdiffstore d, del d, keymiss none, zunionstore z"
     );
     fixture.run("ZADD i inf m");
     fixture.run("ZADD j -inf m");
-    check(
-        &mut fixture,
-        &[
-            ("ZUNION 2 i j WITHSCORES", "*2 $1 m $1 0"),
-            ("ZUNION 1 i WEIGHTS 0 WITHSCORES", "*2 $1 m $1 0"),
-            ("ZINTER 2 i j WITHSCORES", "*2 $1 m $1 0"),
-        ],
-    );
+    fixture.expect(&[
+        ("ZUNION 2 i j WITHSCORES", "*2 $1 m $1 0"),
+        ("ZUNION 1 i WEIGHTS 0 WITHSCORES", "*2 $1 m $1 0"),
+        ("ZINTER 2 i j WITHSCORES", "*2 $1 m $1 0"),
+    ]);
     let mut fixture = Fixture::resp3();
     fixture.run("ZADD z 1 a 2.5 b");
     assert_eq!(
@@ -121,35 +105,32 @@ fn unions_intersections_differences() {
 fn wrong_options_of_unions() {
     let mut fixture = with("1 a");
     fixture.run("SET t v");
-    check(
-        &mut fixture,
-        &[
-            (
-                "ZUNION 0 z",
-                "-ERR at least 1 input key is needed for 'zunion' command",
-            ),
-            (
-                "ZINTERSTORE d -1 z",
-                "-ERR at least 1 input key is needed for 'zinterstore' command",
-            ),
-            ("ZDIFF x z", NOT_INTEGER),
-            ("ZUNION 2 z", SYNTAX),
-            ("ZUNION 2 z t FOO", WRONG_TYPE),
-            ("ZUNION 1 z FOO", SYNTAX),
-            ("ZUNION 1 z WEIGHTS", SYNTAX),
-            ("ZUNION 1 z WEIGHTS x", "-ERR weight value is not a float"),
-            ("ZUNION 1 z WEIGHTS 1 2", SYNTAX),
-            ("ZUNION 1 z AGGREGATE", SYNTAX),
-            ("ZUNION 1 z AGGREGATE AVG", SYNTAX),
-            ("ZUNIONSTORE d 1 z WITHSCORES", SYNTAX),
-            ("ZDIFF 1 z WEIGHTS 1", SYNTAX),
-            ("ZUNION 1 z LIMIT 1", SYNTAX),
-            ("ZINTERCARD 1 z LIMIT", SYNTAX),
-            ("ZINTERCARD 1 z LIMIT -1", "-ERR LIMIT can't be negative"),
-            ("ZINTERCARD 1 z LIMIT x", "-ERR LIMIT can't be negative"),
-            ("ZINTERCARD 1 z WITHSCORES", SYNTAX),
-        ],
-    );
+    fixture.expect(&[
+        (
+            "ZUNION 0 z",
+            "-ERR at least 1 input key is needed for 'zunion' command",
+        ),
+        (
+            "ZINTERSTORE d -1 z",
+            "-ERR at least 1 input key is needed for 'zinterstore' command",
+        ),
+        ("ZDIFF x z", NOT_INTEGER),
+        ("ZUNION 2 z", SYNTAX),
+        ("ZUNION 2 z t FOO", WRONG_TYPE),
+        ("ZUNION 1 z FOO", SYNTAX),
+        ("ZUNION 1 z WEIGHTS", SYNTAX),
+        ("ZUNION 1 z WEIGHTS x", "-ERR weight value is not a float"),
+        ("ZUNION 1 z WEIGHTS 1 2", SYNTAX),
+        ("ZUNION 1 z AGGREGATE", SYNTAX),
+        ("ZUNION 1 z AGGREGATE AVG", SYNTAX),
+        ("ZUNIONSTORE d 1 z WITHSCORES", SYNTAX),
+        ("ZDIFF 1 z WEIGHTS 1", SYNTAX),
+        ("ZUNION 1 z LIMIT 1", SYNTAX),
+        ("ZINTERCARD 1 z LIMIT", SYNTAX),
+        ("ZINTERCARD 1 z LIMIT -1", "-ERR LIMIT can't be negative"),
+        ("ZINTERCARD 1 z LIMIT x", "-ERR LIMIT can't be negative"),
+        ("ZINTERCARD 1 z WITHSCORES", SYNTAX),
+    ]);
 }
 
 #[test]
@@ -160,21 +141,18 @@ fn names_compare_equal_across_encodings() {
     fixture.run(&format!("ZADD large 1 7 2 {long}"));
     fixture.run("ZADD small 10 7");
     fixture.run("SADD ints 7");
-    check(
-        &mut fixture,
-        &[
-            ("OBJECT ENCODING large", "$8 skiplist"),
-            ("OBJECT ENCODING small", "$8 listpack"),
-            ("ZINTER 3 large small ints WITHSCORES", "*2 $1 7 $2 12"),
-            ("ZINTERCARD 2 ints large", ":1"),
-            ("ZDIFF 2 small large", "*0"),
-            ("ZUNIONSTORE d 3 small ints large WEIGHTS 1 1 1", ":2"),
-            ("ZSCORE d 7", "$2 12"),
-            ("OBJECT ENCODING d", "$8 skiplist"),
-            ("ZINTERSTORE d 2 small large", ":1"),
-            ("OBJECT ENCODING d", "$8 listpack"),
-        ],
-    );
+    fixture.expect(&[
+        ("OBJECT ENCODING large", "$8 skiplist"),
+        ("OBJECT ENCODING small", "$8 listpack"),
+        ("ZINTER 3 large small ints WITHSCORES", "*2 $1 7 $2 12"),
+        ("ZINTERCARD 2 ints large", ":1"),
+        ("ZDIFF 2 small large", "*0"),
+        ("ZUNIONSTORE d 3 small ints large WEIGHTS 1 1 1", ":2"),
+        ("ZSCORE d 7", "$2 12"),
+        ("OBJECT ENCODING d", "$8 skiplist"),
+        ("ZINTERSTORE d 2 small large", ":1"),
+        ("OBJECT ENCODING d", "$8 listpack"),
+    ]);
 }
 
 #[test]

@@ -8,16 +8,10 @@ use crate::keyspace::shard::Writers;
 use crate::limits::Limits;
 use crate::uses::Uses;
 
+#[rustfmt::skip]
 const POLICIES: [&str; 9] = [
-    "allkeys-lru",
-    "allkeys-lfu",
-    "allkeys-lrm",
-    "allkeys-random",
-    "volatile-lru",
-    "volatile-lfu",
-    "volatile-lrm",
-    "volatile-random",
-    "volatile-ttl",
+    "allkeys-lru", "allkeys-lfu", "allkeys-lrm", "allkeys-random", "volatile-lru", "volatile-lfu",
+    "volatile-lrm", "volatile-random", "volatile-ttl",
 ];
 
 /// Keys with their deadlines, by database and name.

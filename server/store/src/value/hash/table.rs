@@ -8,7 +8,7 @@ use super::{Entry, element, string};
 use crate::time::NEVER;
 use crate::value::content::Content as _;
 use crate::value::deadlines::NO_SLOT;
-use crate::value::keyed::{self, Keyed, hash_of};
+use crate::value::keyed::{Keyed, hash_of, timed_element};
 use crate::value::packed::Packed;
 use crate::value::string::Str;
 use crate::value::text::Text;
@@ -25,27 +25,7 @@ pub(crate) struct Field {
 
 const _: () = assert!(size_of::<Option<Field>>() == 64);
 
-impl keyed::Element for Field {
-    #[inline]
-    fn name(&self) -> &[u8] {
-        self.name.as_bytes()
-    }
-
-    #[inline]
-    fn hash(&self) -> u32 {
-        self.hash
-    }
-
-    #[inline]
-    fn slot(&self) -> u32 {
-        self.slot
-    }
-
-    #[inline]
-    fn set_slot(&mut self, slot: u32) {
-        self.slot = slot;
-    }
-}
+timed_element!(Field, name);
 
 impl Field {
     /// Returns the name.

@@ -3,7 +3,7 @@
 use crate::check::Check;
 use crate::hash_table::Hash;
 use crate::value::deadlines::NO_SLOT;
-use crate::value::keyed::{Element, Keyed, hash_of};
+use crate::value::keyed::{Keyed, hash_of, timed_element};
 use crate::value::text::Text;
 
 /// A member in a table.
@@ -23,27 +23,7 @@ impl Member {
     }
 }
 
-impl Element for Member {
-    #[inline]
-    fn name(&self) -> &[u8] {
-        self.text.as_bytes()
-    }
-
-    #[inline]
-    fn hash(&self) -> u32 {
-        self.hash
-    }
-
-    #[inline]
-    fn slot(&self) -> u32 {
-        self.slot
-    }
-
-    #[inline]
-    fn set_slot(&mut self, slot: u32) {
-        self.slot = slot;
-    }
-}
+timed_element!(Member, text);
 
 /// Members by hash.
 #[derive(Clone, Debug, Default)]

@@ -14,7 +14,7 @@ use crate::check::Check;
 use crate::hash_table::{Hash, WARM_MAX};
 use crate::tree::{Slot, Tree, TreeSlot as _, Walk, count_before};
 use crate::value::deadlines::NO_SLOT;
-use crate::value::keyed::{Element, Keyed, hash_of};
+use crate::value::keyed::{Element as _, Keyed, hash_of, timed_element};
 use crate::value::text::Text;
 
 /// A name and its score.
@@ -28,27 +28,7 @@ pub(crate) struct Entry {
 
 const _: () = assert!(size_of::<Option<Entry>>() == 40);
 
-impl Element for Entry {
-    #[inline]
-    fn name(&self) -> &[u8] {
-        self.name.as_bytes()
-    }
-
-    #[inline]
-    fn hash(&self) -> u32 {
-        self.hash
-    }
-
-    #[inline]
-    fn slot(&self) -> u32 {
-        self.slot
-    }
-
-    #[inline]
-    fn set_slot(&mut self, slot: u32) {
-        self.slot = slot;
-    }
-}
+timed_element!(Entry, name);
 
 /// The entries of a sorted set. Invariant: `order` has one slot for each entry, with the entry's
 /// index in `entries` and the ordinal of its score.

@@ -1,7 +1,6 @@
 //! Tests of fields' deadlines: setting, reading, expiry, and hashes that are copied, moved or
 //! removed.
 
-use super::check;
 use crate::command::testing::Fixture;
 
 /// Time at which a fixture's clock begins, in unix ms.
@@ -10,25 +9,22 @@ const AT: u64 = 1_000_000;
 #[test]
 fn deadlines_are_set_read_and_removed() {
     let mut fixture = Fixture::new();
-    check(
-        &mut fixture,
-        &[
-            ("HSET h a 1 b 2 c 3", ":3"),
-            ("HEXPIRE h 10 FIELDS 2 a nope", "*2 :1 :-2"),
-            ("HPEXPIRE h 1500 FIELDS 1 b", "*1 :1"),
-            ("HTTL h FIELDS 4 a b c nope", "*4 :10 :2 :-1 :-2"),
-            ("HPTTL h FIELDS 2 a b", "*2 :10000 :1500"),
-            ("HEXPIRETIME h FIELDS 2 a b", "*2 :1010 :1002"),
-            ("HPEXPIRETIME h FIELDS 2 a b", "*2 :1010000 :1001500"),
-            ("HEXPIREAT h 1020 FIELDS 1 c", "*1 :1"),
-            ("HPEXPIREAT h 1020001 FIELDS 1 c", "*1 :1"),
-            ("HPTTL h FIELDS 1 c", "*1 :20001"),
-            ("OBJECT ENCODING h", "$10 listpackex"),
-            ("HPERSIST h FIELDS 3 a a nope", "*3 :1 :-1 :-2"),
-            ("HTTL h FIELDS 1 a", "*1 :-1"),
-            ("PTTL h", ":-1"),
-        ],
-    );
+    fixture.expect(&[
+        ("HSET h a 1 b 2 c 3", ":3"),
+        ("HEXPIRE h 10 FIELDS 2 a nope", "*2 :1 :-2"),
+        ("HPEXPIRE h 1500 FIELDS 1 b", "*1 :1"),
+        ("HTTL h FIELDS 4 a b c nope", "*4 :10 :2 :-1 :-2"),
+        ("HPTTL h FIELDS 2 a b", "*2 :10000 :1500"),
+        ("HEXPIRETIME h FIELDS 2 a b", "*2 :1010 :1002"),
+        ("HPEXPIRETIME h FIELDS 2 a b", "*2 :1010000 :1001500"),
+        ("HEXPIREAT h 1020 FIELDS 1 c", "*1 :1"),
+        ("HPEXPIREAT h 1020001 FIELDS 1 c", "*1 :1"),
+        ("HPTTL h FIELDS 1 c", "*1 :20001"),
+        ("OBJECT ENCODING h", "$10 listpackex"),
+        ("HPERSIST h FIELDS 3 a a nope", "*3 :1 :-1 :-2"),
+        ("HTTL h FIELDS 1 a", "*1 :-1"),
+        ("PTTL h", ":-1"),
+    ]);
     assert_eq!(
         fixture.events(),
         "new h, hset h, hexpire h, hexpire h, hexpire h, hexpire h, hpersist h"
@@ -45,57 +41,54 @@ fn arguments_are_checked() {
     const POSITIVE: &str = "-ERR Number of fields must be a positive integer";
     let mut fixture = Fixture::new();
     fixture.run("HSET h a 1");
-    check(
-        &mut fixture,
-        &[
-            (
-                "HEXPIRE h 10 FIELDS 1",
-                "-ERR wrong number of arguments for 'hexpire' command",
-            ),
-            ("HEXPIRE h 10 FIELDS 2 a", MATCH),
-            ("HEXPIRE h 10 FIELDS 1 a b", MATCH),
-            ("HEXPIRE h 10 FIELDS 0 a", GREATER),
-            ("HEXPIRE h 10 FIELDS x a", GREATER),
-            ("HEXPIRE h 10 FIELD 1 a", MISSING),
-            ("HEXPIRE h 10 NX XX FIELDS 1 a", MISSING),
-            ("HEXPIRE h 10 NX FIELDS 1", MATCH),
-            (
-                "HEXPIRE h x FIELDS 1 a",
-                "-ERR value is not an integer or out of range",
-            ),
-            (
-                "HEXPIRE h -1 FIELDS 1 a",
-                "-ERR invalid expire time, must be >= 0",
-            ),
-            (
-                "HEXPIRE h 70368744178 FIELDS 1 a",
-                "-ERR invalid expire time in 'hexpire' command",
-            ),
-            (
-                "HPEXPIRE h 70368744177663 FIELDS 1 a",
-                "-ERR invalid expire time in 'hpexpire' command",
-            ),
-            (
-                "HPEXPIREAT h 70368744177664 FIELDS 1 a",
-                "-ERR invalid expire time in 'hpexpireat' command",
-            ),
-            (
-                "HEXPIREAT h 9223372036854775807 FIELDS 1 a",
-                "-ERR invalid expire time in 'hexpireat' command",
-            ),
-            (
-                "HTTL h FIELDS 1",
-                "-ERR wrong number of arguments for 'httl' command",
-            ),
-            ("HTTL h FIELD 1 a", MISSING),
-            ("HTTL h FIELDS 0 a", POSITIVE),
-            ("HTTL h FIELDS x a", POSITIVE),
-            ("HPTTL h FIELDS 2 a", MATCH),
-            ("HPERSIST h FIELDS -1 a", POSITIVE),
-            ("HPERSIST h FIELDS 1 a b", MATCH),
-            ("HTTL nope FIELDS 2 a", MATCH),
-        ],
-    );
+    fixture.expect(&[
+        (
+            "HEXPIRE h 10 FIELDS 1",
+            "-ERR wrong number of arguments for 'hexpire' command",
+        ),
+        ("HEXPIRE h 10 FIELDS 2 a", MATCH),
+        ("HEXPIRE h 10 FIELDS 1 a b", MATCH),
+        ("HEXPIRE h 10 FIELDS 0 a", GREATER),
+        ("HEXPIRE h 10 FIELDS x a", GREATER),
+        ("HEXPIRE h 10 FIELD 1 a", MISSING),
+        ("HEXPIRE h 10 NX XX FIELDS 1 a", MISSING),
+        ("HEXPIRE h 10 NX FIELDS 1", MATCH),
+        (
+            "HEXPIRE h x FIELDS 1 a",
+            "-ERR value is not an integer or out of range",
+        ),
+        (
+            "HEXPIRE h -1 FIELDS 1 a",
+            "-ERR invalid expire time, must be >= 0",
+        ),
+        (
+            "HEXPIRE h 70368744178 FIELDS 1 a",
+            "-ERR invalid expire time in 'hexpire' command",
+        ),
+        (
+            "HPEXPIRE h 70368744177663 FIELDS 1 a",
+            "-ERR invalid expire time in 'hpexpire' command",
+        ),
+        (
+            "HPEXPIREAT h 70368744177664 FIELDS 1 a",
+            "-ERR invalid expire time in 'hpexpireat' command",
+        ),
+        (
+            "HEXPIREAT h 9223372036854775807 FIELDS 1 a",
+            "-ERR invalid expire time in 'hexpireat' command",
+        ),
+        (
+            "HTTL h FIELDS 1",
+            "-ERR wrong number of arguments for 'httl' command",
+        ),
+        ("HTTL h FIELD 1 a", MISSING),
+        ("HTTL h FIELDS 0 a", POSITIVE),
+        ("HTTL h FIELDS x a", POSITIVE),
+        ("HPTTL h FIELDS 2 a", MATCH),
+        ("HPERSIST h FIELDS -1 a", POSITIVE),
+        ("HPERSIST h FIELDS 1 a b", MATCH),
+        ("HTTL nope FIELDS 2 a", MATCH),
+    ]);
     assert_eq!(
         fixture.run("HPEXPIREAT h 70368744177663 FIELDS 1 a"),
         "*1 :1"
@@ -109,26 +102,23 @@ fn arguments_are_checked() {
 #[test]
 fn conditions() {
     let mut fixture = Fixture::new();
-    check(
-        &mut fixture,
-        &[
-            ("HSET h a 1 b 2", ":2"),
-            ("HEXPIRE h 10 XX FIELDS 1 a", "*1 :0"),
-            ("HEXPIRE h 10 GT FIELDS 1 a", "*1 :0"),
-            ("HEXPIRE h 10 NX FIELDS 1 a", "*1 :1"),
-            ("HEXPIRE h 10 NX FIELDS 2 a b", "*2 :0 :1"),
-            ("HEXPIRE h 10 GT FIELDS 1 a", "*1 :0"),
-            ("HEXPIRE h 11 gt FIELDS 1 a", "*1 :1"),
-            ("HEXPIRE h 11 LT FIELDS 1 a", "*1 :0"),
-            ("HEXPIRE h 5 LT FIELDS 1 a", "*1 :1"),
-            ("HEXPIRE h 50 xx FIELDS 1 a", "*1 :1"),
-            ("HPERSIST h FIELDS 1 a", "*1 :1"),
-            ("HEXPIRE h 5 LT FIELDS 1 a", "*1 :1"),
-            // A refused deadline in the past does not delete the field.
-            ("HPEXPIREAT h 1 NX FIELDS 1 a", "*1 :0"),
-            ("HTTL h FIELDS 2 a b", "*2 :5 :10"),
-        ],
-    );
+    fixture.expect(&[
+        ("HSET h a 1 b 2", ":2"),
+        ("HEXPIRE h 10 XX FIELDS 1 a", "*1 :0"),
+        ("HEXPIRE h 10 GT FIELDS 1 a", "*1 :0"),
+        ("HEXPIRE h 10 NX FIELDS 1 a", "*1 :1"),
+        ("HEXPIRE h 10 NX FIELDS 2 a b", "*2 :0 :1"),
+        ("HEXPIRE h 10 GT FIELDS 1 a", "*1 :0"),
+        ("HEXPIRE h 11 gt FIELDS 1 a", "*1 :1"),
+        ("HEXPIRE h 11 LT FIELDS 1 a", "*1 :0"),
+        ("HEXPIRE h 5 LT FIELDS 1 a", "*1 :1"),
+        ("HEXPIRE h 50 xx FIELDS 1 a", "*1 :1"),
+        ("HPERSIST h FIELDS 1 a", "*1 :1"),
+        ("HEXPIRE h 5 LT FIELDS 1 a", "*1 :1"),
+        // A refused deadline in the past does not delete the field.
+        ("HPEXPIREAT h 1 NX FIELDS 1 a", "*1 :0"),
+        ("HTTL h FIELDS 2 a b", "*2 :5 :10"),
+    ]);
 }
 
 #[test]
@@ -138,14 +128,11 @@ fn a_deadline_in_the_past_deletes() {
     fixture.run("HEXPIRE h 10 FIELDS 1 a");
     fixture.events();
     let dirty = fixture.stats.dirty;
-    check(
-        &mut fixture,
-        &[
-            ("HPEXPIREAT h 1000000 FIELDS 3 a a b", "*3 :2 :-2 :2"),
-            ("HLEN h", ":2"),
-            ("HEXPIRE h 0 FIELDS 1 c", "*1 :2"),
-        ],
-    );
+    fixture.expect(&[
+        ("HPEXPIREAT h 1000000 FIELDS 3 a a b", "*3 :2 :-2 :2"),
+        ("HLEN h", ":2"),
+        ("HEXPIRE h 0 FIELDS 1 c", "*1 :2"),
+    ]);
     assert_eq!(fixture.events(), "hdel h, hdel h");
     assert_eq!(fixture.run("HEXPIREAT h 0 FIELDS 1 d"), "*1 :2");
     assert_eq!(fixture.events(), "hdel h, del h");
@@ -209,19 +196,16 @@ fn due_fields_are_skipped_or_expired_by_commands() {
     fixture.advance(10);
     fixture.store.set_active_expire(false);
     fixture.events();
-    check(
-        &mut fixture,
-        &[
-            // Commands that return all fields skip the due field.
-            ("HGETALL h0", "*2 $5 stays $1 2"),
-            ("HKEYS h0", "*1 $5 stays"),
-            ("HVALS h0", "*1 $1 2"),
-            ("HSCAN h0 0", "*2 $1 0 *2 $5 stays $1 2"),
-            ("HRANDFIELD h0", "$5 stays"),
-            ("HRANDFIELD h0 5", "*1 $5 stays"),
-            ("HRANDFIELD h0 -2", "*2 $5 stays $5 stays"),
-        ],
-    );
+    fixture.expect(&[
+        // Commands that return all fields skip the due field.
+        ("HGETALL h0", "*2 $5 stays $1 2"),
+        ("HKEYS h0", "*1 $5 stays"),
+        ("HVALS h0", "*1 $1 2"),
+        ("HSCAN h0 0", "*2 $1 0 *2 $5 stays $1 2"),
+        ("HRANDFIELD h0", "$5 stays"),
+        ("HRANDFIELD h0 5", "*1 $5 stays"),
+        ("HRANDFIELD h0 -2", "*2 $5 stays $5 stays"),
+    ]);
     assert_eq!(fixture.events(), "");
     for (n, (line, reply)) in [
         ("HGET # due", "$-1"),
@@ -282,19 +266,16 @@ fn writing_a_field_clears_its_deadline_and_incrementing_keeps_it() {
     let mut fixture = Fixture::new();
     fixture.run("HSET h a 1 b 2 c 3 d 4 e 5");
     fixture.run("HEXPIRE h 10 FIELDS 5 a b c d e");
-    check(
-        &mut fixture,
-        &[
-            ("HSET h a 9", ":0"),
-            ("HINCRBY h b 1", ":3"),
-            ("HINCRBYFLOAT h c 1", "$1 4"),
-            ("HSETNX h d 9", ":0"),
-            ("HDEL h e", ":1"),
-            ("HTTL h FIELDS 5 a b c d e", "*5 :-1 :10 :10 :10 :-2"),
-            ("HMSET h b 1", "+OK"),
-            ("HTTL h FIELDS 1 b", "*1 :-1"),
-        ],
-    );
+    fixture.expect(&[
+        ("HSET h a 9", ":0"),
+        ("HINCRBY h b 1", ":3"),
+        ("HINCRBYFLOAT h c 1", "$1 4"),
+        ("HSETNX h d 9", ":0"),
+        ("HDEL h e", ":1"),
+        ("HTTL h FIELDS 5 a b c d e", "*5 :-1 :10 :10 :10 :-2"),
+        ("HMSET h b 1", "+OK"),
+        ("HTTL h FIELDS 1 b", "*1 :-1"),
+    ]);
     assert_eq!(fixture.parts_with_deadline(), 2);
     fixture.advance(10_000);
     fixture.expire();
@@ -428,16 +409,13 @@ fn random_fields_are_never_due() {
     fixture.run("HPEXPIRE all 10 FIELDS 1 a");
     fixture.store.set_active_expire(false);
     fixture.advance(10);
-    check(
-        &mut fixture,
-        &[
-            ("OBJECT ENCODING h", "$10 listpackex"),
-            ("HRANDFIELD h", "$1 c"),
-            ("HRANDFIELD h 3", "*1 $1 c"),
-            ("HRANDFIELD h -2 WITHVALUES", "*4 $1 c $1 3 $1 c $1 3"),
-            ("HRANDFIELD all", "$-1"),
-            ("HRANDFIELD all 2", "*0"),
-            ("HRANDFIELD all -2", "*0"),
-        ],
-    );
+    fixture.expect(&[
+        ("OBJECT ENCODING h", "$10 listpackex"),
+        ("HRANDFIELD h", "$1 c"),
+        ("HRANDFIELD h 3", "*1 $1 c"),
+        ("HRANDFIELD h -2 WITHVALUES", "*4 $1 c $1 3 $1 c $1 3"),
+        ("HRANDFIELD all", "$-1"),
+        ("HRANDFIELD all 2", "*0"),
+        ("HRANDFIELD all -2", "*0"),
+    ]);
 }

@@ -1,6 +1,6 @@
 //! Tests of SADDEX and ZADDEX.
 
-use super::{TYPES, check};
+use super::TYPES;
 use crate::command::testing::Fixture;
 
 /// Runs lines for both types: `?` stands for the first letter, and `<m>` for the arguments that add
@@ -115,20 +115,17 @@ fn events_say_what_has_changed() {
 #[test]
 fn zaddex_updates_scores() {
     let mut fixture = Fixture::new();
-    check(
-        &mut fixture,
-        &[
-            ("ZADDEX z EX 10 MEMBERS 2 1 a 2 b", ":1"),
-            ("ZADDEX z KEEPTTL MEMBERS 1 5 a", ":1"),
-            ("ZRANGE z 0 -1 WITHSCORES", "*4 $1 b $1 2 $1 a $1 5"),
-            ("ZTTL z MEMBERS 2 a b", "*2 :10 :10"),
-            (
-                "ZADDEX z MEMBERS 2 1 c x d",
-                "-ERR value is not a valid float",
-            ),
-            ("ZCARD z", ":2"),
-        ],
-    );
+    fixture.expect(&[
+        ("ZADDEX z EX 10 MEMBERS 2 1 a 2 b", ":1"),
+        ("ZADDEX z KEEPTTL MEMBERS 1 5 a", ":1"),
+        ("ZRANGE z 0 -1 WITHSCORES", "*4 $1 b $1 2 $1 a $1 5"),
+        ("ZTTL z MEMBERS 2 a b", "*2 :10 :10"),
+        (
+            "ZADDEX z MEMBERS 2 1 c x d",
+            "-ERR value is not a valid float",
+        ),
+        ("ZCARD z", ":2"),
+    ]);
 }
 
 #[test]
@@ -176,8 +173,5 @@ fn arguments_are_checked() {
         ("EXISTS k", ":0"),
     ]);
     let line = "SADDEX k EX 100 MXX";
-    check(
-        &mut Fixture::new(),
-        &[(line, "-ERR missing MEMBERS argument")],
-    );
+    Fixture::new().expect(&[(line, "-ERR missing MEMBERS argument")]);
 }

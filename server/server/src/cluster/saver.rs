@@ -1,0 +1,161 @@
+//! Saves `nodes.conf` on a thread of its own: a sync takes milliseconds, and also a save without
+//! one may wait for the file system's journal.
+//!
+//! A call of the machine that changes the table leaves a copy of the table here. The thread saves
+//! the last copy, so one save covers all changes since the save before. Everything that reveals a
+//! change waits until its copy is saved ([`super::Cluster::take_tasks`]). Before the thread begins
+//! and after it has ended, the caller saves.
+
+use std::io;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use punctual_cluster::config::Config;
+
+use super::file::NodesFile;
+
+/// The file, and the copies of the table that have been left.
+pub(super) struct Saver {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    /// `None` while the thread has it.
+    file: Option<NodesFile>,
+    /// The copy to save, and whether to sync it.
+    next: Option<(Config, bool)>,
+    /// Numbers of the last copies that were left, and saved.
+    left: u64,
+    saved: u64,
+    closed: bool,
+}
+
+impl Saver {
+    pub(super) fn new(file: NodesFile) -> Self {
+        Self {
+            state: Mutex::new(State {
+                file: Some(file),
+                next: None,
+                left: 0,
+                saved: 0,
+                closed: false,
+            }),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// Leaves a copy of the table to the thread.
+    ///
+    /// # Errors
+    /// There is no thread, and the file cannot be saved.
+    pub(super) fn leave(&self, table: Config, sync: bool) -> io::Result<()> {
+        let mut state = self.state.lock();
+        state.left += 1;
+        if let Some(file) = &mut state.file {
+            file.save(&table, sync)?;
+            state.saved = state.left;
+        } else {
+            let sync = sync || matches!(state.next, Some((_, true)));
+            state.next = Some((table, sync));
+            drop(state);
+            self.changed.notify_all();
+        }
+        Ok(())
+    }
+
+    /// Returns the numbers of the last copies that were left, and saved.
+    pub(super) fn numbers(&self) -> (u64, u64) {
+        let state = self.state.lock();
+        (state.left, state.saved)
+    }
+
+    /// Blocks until all copies that were left are saved, or the server stops.
+    pub(super) fn wait(&self) {
+        let mut state = self.state.lock();
+        let left = state.left;
+        while state.saved < left && !state.closed {
+            self.changed.wait(&mut state);
+        }
+    }
+
+    /// Saves the copies that are left, until [`Saver::close`]. Calls `saved` after each save.
+    ///
+    /// # Errors
+    /// The file cannot be saved.
+    pub(super) fn run(&self, saved: impl Fn()) -> io::Result<()> {
+        let mut state = self.state.lock();
+        let Some(mut file) = state.file.take() else {
+            return Ok(());
+        };
+        loop {
+            let Some((table, sync)) = state.next.take() else {
+                if state.closed {
+                    state.file = Some(file);
+                    return Ok(());
+                }
+                self.changed.wait(&mut state);
+                continue;
+            };
+            let number = state.left;
+            MutexGuard::unlocked(&mut state, || file.save(&table, sync))?;
+            state.saved = number;
+            self.changed.notify_all();
+            MutexGuard::unlocked(&mut state, &saved);
+        }
+    }
+
+    /// Ends the thread after its last save.
+    pub(super) fn close(&self) {
+        self.state.lock().closed = true;
+        self.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::mpsc;
+
+    use punctual_cluster::NodeId;
+
+    use super::*;
+    use crate::world::disk::Disk;
+
+    #[test]
+    fn one_save_covers_all_changes_during_the_save_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("nodes.conf");
+        let (file, _) = NodesFile::open(&Disk::default(), path.clone()).unwrap();
+        let saver = Arc::new(Saver::new(file));
+        let mut table = Config::of_new_node(NodeId::new([1; 20]), NodeId::new([2; 20]));
+        saver.leave(table.clone(), false).unwrap();
+        assert_eq!(saver.numbers(), (1, 1), "without a thread the caller saves");
+        let ((saved, saves), (go_on, goes_on)) = (mpsc::channel(), mpsc::channel::<()>());
+        let of_thread = Arc::clone(&saver);
+        let thread = std::thread::spawn(move || {
+            of_thread.run(|| {
+                saved.send(()).unwrap();
+                // Fails at once when the test has dropped its end.
+                let _ = goes_on.recv();
+            })
+        });
+        while saver.state.lock().file.is_some() {
+            std::thread::yield_now();
+        }
+        saver.leave(table.clone(), true).unwrap();
+        saves.recv().unwrap();
+        for epoch in 1..=50 {
+            table.current_epoch = epoch;
+            saver.leave(table.clone(), epoch == 7).unwrap();
+        }
+        assert_eq!(saver.numbers(), (52, 2), "the thread does not save yet");
+        drop(go_on);
+        saver.wait();
+        assert_eq!(saver.numbers(), (52, 52));
+        saver.close();
+        thread.join().unwrap().unwrap();
+        assert_eq!(saves.iter().count(), 1, "one save for all of them");
+        let text = std::fs::read_to_string(path).unwrap();
+        assert!(text.contains("currentEpoch 50"), "{text}");
+    }
+}
