@@ -203,6 +203,9 @@ fn main() {
             println!("seed {seed}: {line}");
         }
         sums.add(&line);
+        if sums.seeds.is_multiple_of(1_000) {
+            eprintln!("{} seeds, {} failed", sums.seeds, sums.failed);
+        }
     }
     sums.print(began.elapsed());
     std::process::exit(i32::from(sums.failed > 0));

@@ -50,7 +50,7 @@ pub enum NodesFileError {
 }
 
 /// The file, locked by this server.
-pub(super) struct NodesFile {
+pub(crate) struct NodesFile {
     disk: Disk,
     path: PathBuf,
     /// Number of the last save.

@@ -174,13 +174,18 @@ impl Cluster {
         (result, Ok(published))
     }
 
+    /// Takes the file for [`Cluster::save`]. From now on, no call saves its table itself.
+    pub(crate) fn take_file(&self) -> Option<NodesFile> {
+        self.saver.take_file()
+    }
+
     /// Saves the tables of later calls, until [`Cluster::end_saving`]. Calls `saved` after each
     /// save.
     ///
     /// # Errors
     /// A table cannot be saved.
-    pub(crate) fn save(&self, saved: impl Fn()) -> io::Result<()> {
-        self.saver.run(saved)
+    pub(crate) fn save(&self, file: NodesFile, saved: impl Fn()) -> io::Result<()> {
+        self.saver.run(file, saved)
     }
 
     /// Ends [`Cluster::save`]. Later calls save their tables themselves.

@@ -78,15 +78,17 @@ impl Saver {
         }
     }
 
+    /// Takes the file for the thread. From now on, callers save nothing.
+    pub(super) fn take_file(&self) -> Option<NodesFile> {
+        self.state.lock().file.take()
+    }
+
     /// Saves the copies that are left, until [`Saver::close`]. Calls `saved` after each save.
     ///
     /// # Errors
     /// The file cannot be saved.
-    pub(super) fn run(&self, saved: impl Fn()) -> io::Result<()> {
+    pub(super) fn run(&self, mut file: NodesFile, saved: impl Fn()) -> io::Result<()> {
         let mut state = self.state.lock();
-        let Some(mut file) = state.file.take() else {
-            return Ok(());
-        };
         loop {
             let Some((table, sync)) = state.next.take() else {
                 if state.closed {
@@ -132,16 +134,14 @@ mod tests {
         assert_eq!(saver.numbers(), (1, 1), "without a thread the caller saves");
         let ((saved, saves), (go_on, goes_on)) = (mpsc::channel(), mpsc::channel::<()>());
         let of_thread = Arc::clone(&saver);
+        let file = saver.take_file().unwrap();
         let thread = std::thread::spawn(move || {
-            of_thread.run(|| {
+            of_thread.run(file, || {
                 saved.send(()).unwrap();
                 // Fails at once when the test has dropped its end.
                 let _ = goes_on.recv();
             })
         });
-        while saver.state.lock().file.is_some() {
-            std::thread::yield_now();
-        }
         saver.leave(table.clone(), true).unwrap();
         saves.recv().unwrap();
         for epoch in 1..=50 {

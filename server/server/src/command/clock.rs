@@ -13,7 +13,7 @@ use punctual_store::spec::{Flags, Group};
 use crate::dispatch::timers;
 use crate::node::Shared;
 use crate::node::call::{Call, ServerCommand, ServerHandler};
-use crate::node::waiting::{answer, record_unserved};
+use crate::node::waiting::finish;
 use crate::session::Executing;
 use crate::world::clock::{LAST_MS, Move, MoveError};
 
@@ -121,12 +121,9 @@ fn move_clock(call: &mut Call, to: Move, reply: &mut Reply) -> Result<(), Error>
 fn reply_when_sent(shared: &Arc<Shared>, loop_number: usize, waiter: &Arc<Waiter>, now_ms: i64) {
     let (of_reply, waiter) = (Arc::clone(shared), Arc::clone(waiter));
     shared.when_settled(move || {
-        if waiter.claim() {
-            let mut bytes = Vec::new();
-            Reply::new(&mut bytes, waiter.protocol()).int(now_ms);
-            answer(&of_reply, &waiter, &bytes);
-            record_unserved(&of_reply, loop_number, of_reply.clock.now(), &waiter, None);
-        }
+        let mut bytes = Vec::new();
+        Reply::new(&mut bytes, waiter.protocol()).int(now_ms);
+        finish(&of_reply, loop_number, &waiter, &bytes);
     });
 }
 

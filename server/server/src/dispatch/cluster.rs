@@ -239,7 +239,7 @@ impl Dispatcher<'_, '_> {
         if cluster.stable.contains(slot) {
             return None;
         }
-        self.misplaced_command(cluster, session, Checked::new(session, entry, args))
+        self.misplaced(cluster, session, entry, args)
     }
 
     /// Returns the error for a transaction whose slot has left since EXEC was admitted. All of its

@@ -61,16 +61,17 @@ impl Shared {
 
     /// Starts the thread that saves the cluster's table. Returns `None` without cluster mode.
     pub(crate) fn start_saver(self: &Arc<Self>) -> io::Result<Option<JoinHandle<()>>> {
-        if self.cluster.is_none() {
+        // A loop that saved the table itself would wait for the disk.
+        let Some(file) = self.cluster.as_ref().and_then(Cluster::take_file) else {
             return Ok(None);
-        }
+        };
         let shared = Arc::clone(self);
         let thread = self.world.spawn("punctual-nodes", move || {
             let stop = StopOnPanic(shared);
             let shared = &stop.0;
             let saved = || shared.mailboxes[0].order(Order::Cluster);
             if let Some(cluster) = &shared.cluster
-                && let Err(error) = cluster.save(saved)
+                && let Err(error) = cluster.save(file, saved)
             {
                 shared.stop_without_table(&error);
             }

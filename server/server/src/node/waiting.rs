@@ -117,6 +117,15 @@ pub(crate) fn answer_unserved(
     record_unserved(shared, loop_number, shared.clock.now(), waiter, error);
 }
 
+/// Ends a waiter with a reply, unless another thread has ended it, on behalf of a command on loop
+/// `loop_number`.
+pub(crate) fn finish(shared: &Shared, loop_number: usize, waiter: &Waiter, reply: &[u8]) {
+    if waiter.claim() {
+        answer(shared, waiter, reply);
+        record_unserved(shared, loop_number, shared.clock.now(), waiter, None);
+    }
+}
+
 /// Records a command that waited and was not served.
 pub(crate) fn record_unserved(
     shared: &Shared,

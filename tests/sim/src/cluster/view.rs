@@ -12,7 +12,8 @@ use super::operator::text_of;
 pub struct Line {
     pub flags: BTreeSet<String>,
     pub primary: Option<String>,
-    /// Epoch of a primary. A replica's epoch is its primary's one, as far as each node knows.
+    /// Epoch of a primary with slots, else 0. A replica shows its primary's epoch. Other nodes keep
+    /// that when a power cut undoes that the node became a replica, as in Redis.
     pub epoch: u64,
     pub slots: SlotSet,
 }
@@ -51,9 +52,10 @@ impl View {
             }
             let primary = (*primary != "-").then(|| (*primary).to_owned());
             let epoch = epoch.parse().ok()?;
+            let counts = primary.is_none() && !owned.is_empty();
             let line = Line {
                 flags,
-                epoch: if primary.is_none() { epoch } else { 0 },
+                epoch: if counts { epoch } else { 0 },
                 primary,
                 slots: owned,
             };

@@ -9,7 +9,7 @@ use punctual_store::Error;
 use super::arguments::node;
 use crate::node::call::Call;
 use crate::node::order::Order;
-use crate::node::waiting::{answer, record_unserved};
+use crate::node::waiting::finish;
 use crate::session::Executing;
 
 /// Replies with a simple string. The client waits for the save, and the loop serves other clients
@@ -42,12 +42,7 @@ pub(super) fn reply_when_saved(
             return;
         };
         let of_reply = Arc::clone(&shared);
-        cluster.reply_when_saved(move || {
-            if waiter.claim() {
-                answer(&of_reply, &waiter, &bytes);
-                record_unserved(&of_reply, loop_number, of_reply.clock.now(), &waiter, None);
-            }
-        });
+        cluster.reply_when_saved(move || finish(&of_reply, loop_number, &waiter, &bytes));
         // The table may have been saved meanwhile.
         shared.mailboxes[0].order(Order::Cluster);
     })));
