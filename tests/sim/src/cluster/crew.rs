@@ -39,8 +39,9 @@ pub struct Crew {
     nodes: usize,
     /// Whether no acknowledged write may be lost.
     is_strict: bool,
-    /// Something that is certain may be at the owner only.
-    pub is_exposed: bool,
+    /// Something that is certain may be at the owner only: the last time at which such a thing was
+    /// learned.
+    pub exposed: Option<Nanos>,
     /// A failure has met a move of the slot, so its keys may be in two places.
     pub is_doubtful: bool,
     /// Whether nobody works any more.
@@ -98,7 +99,7 @@ impl Crew {
             hands: roles.iter().map(hand).collect(),
             nodes,
             is_strict,
-            is_exposed: true,
+            exposed: Some(0),
             is_doubtful: false,
             has_ended: false,
             done: 0,
@@ -245,10 +246,10 @@ impl Crew {
                 sent.work,
                 Work::Add(..) | Work::SetTimer(..) | Work::AddEntry(_)
             );
-            self.is_exposed &= !writes;
+            self.exposed.take_if(|at| writes && *at <= sent.at);
             Trust::Certain
         } else if self.ledger.drains || self.is_strict || moves || heirs.is_empty() {
-            self.is_exposed = true;
+            self.exposed = Some(now);
             Trust::Certain
         } else {
             Trust::Sight
@@ -268,7 +269,10 @@ impl Crew {
     /// Returns a text about the promises that are not yet kept.
     pub fn missing(&self) -> Option<String> {
         let missing = self.ledger.missing().filter(|_| !self.is_doubtful);
-        missing.map(|missing| format!("{} {missing}", self.tag))
+        missing.map(|missing| {
+            let hands: Vec<String> = self.hands.iter().map(Hand::state).collect();
+            format!("{} {missing}; {}", self.tag, hands.join("; "))
+        })
     }
 }
 
@@ -280,6 +284,16 @@ impl Hand {
         if let Some(sent) = self.current.take() {
             self.unknown = Some((sent.work, sent.at));
         }
+    }
+
+    /// Returns a text about what the worker does.
+    fn state(&self) -> String {
+        let work = self.current.as_ref().map(|sent| &sent.work);
+        let (role, node, next) = (self.role, self.link.node, &self.next);
+        format!(
+            "{role:?} at node {node}: {work:?}, next {next:?} at {}",
+            self.at
+        )
     }
 
     /// Sends the next command to a node, after a pause.

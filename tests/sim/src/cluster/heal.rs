@@ -1,7 +1,7 @@
 //! The end of a run: faults have ended. All slots are served again in time, all nodes see the same
 //! cluster, all promises are kept, and each key is at the owner of its slot and its replicas.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_cluster::slot::{SLOTS, SlotSet, of_key};
 use punctual_resp::Value;
@@ -288,6 +288,19 @@ impl Cluster {
         self.pause(if self.crews.is_empty() { 0 } else { REST });
     }
 
+    /// Returns the digest of each key of a node.
+    fn values(&mut self, node: NodeId) -> BTreeMap<String, String> {
+        let keys = self.keys(node);
+        let words: Vec<&str> = keys.iter().map(String::as_str).collect();
+        let line = [&["DEBUG", "DIGEST-VALUE"], &words[..]].concat();
+        let digests = match self.ask(node, &line) {
+            Some(Value::Array(digests)) => digests,
+            other => verdict::stop(&format!("DEBUG DIGEST-VALUE at node {node}: {other:.300?}")),
+        };
+        let digests = digests.iter().map(text_of);
+        keys.iter().cloned().zip(digests).collect()
+    }
+
     /// Waits until each replica has its primary's data. Returns the digest of each node.
     fn compare_data(&mut self) -> Vec<Option<String>> {
         let until = world::now() + CONVERGED;
@@ -307,12 +320,12 @@ impl Cluster {
                 return digests;
             };
             if world::now() > until {
-                let (ours, theirs) = (self.keys(primary), self.keys(replica));
-                let ours: BTreeSet<_> = ours.into_iter().collect();
-                let theirs: BTreeSet<_> = theirs.into_iter().collect();
+                let (ours, theirs) = (self.values(primary), self.values(replica));
+                let differs = |key: &&String| ours.get(*key) != theirs.get(*key);
+                let keys: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
+                let keys: Vec<_> = keys.into_iter().filter(differs).collect();
                 verdict::stop(&format!(
-                    "replica {replica} differs from its primary {primary}: {:?}",
-                    ours.symmetric_difference(&theirs).collect::<Vec<_>>()
+                    "replica {replica} differs from its primary {primary}: {keys:?}"
                 ));
             }
             self.pause(200 * MILLI);

@@ -197,6 +197,7 @@ impl Cluster {
                 // The slow log measures real time, which differs between two runs.
                 .option("slowlog-log-slower-than", "-1")
                 .option("seed", &(1_000 + node).to_string())
+                .logger(world::logger(node))
                 .spawn();
             match server {
                 Ok(server) => server.join(),
@@ -327,7 +328,8 @@ impl Cluster {
             if let Some(moving) = &self.mover.now {
                 let slot = moving.slot;
                 self.each_tag(slot, tag::Tag::moves);
-                self.each_crew(slot, |crew| crew.is_exposed = true);
+                let now = world::now();
+                self.each_crew(slot, |crew| crew.exposed = Some(now));
             }
         }
         let progress = self.mover.act(&self.names);
@@ -375,6 +377,15 @@ impl Cluster {
 
     fn taken(&mut self, taken: &Taken) {
         let moving = self.mover.now.clone();
+        let moves = |slot: u16| {
+            let named = self.mover.named.get(&slot);
+            let now = moving.as_ref().is_some_and(|moving| moving.slot == slot);
+            now || named.is_some_and(|named| [taken.by, taken.from].contains(named))
+        };
+        if taken.shared && !taken.slots.iter().all(moves) {
+            let Taken { by, from, .. } = taken;
+            verdict::stop(&format!("a slot has two owners in one epoch: {from}, {by}"));
+        }
         for slot in self
             .slots()
             .into_iter()
@@ -387,7 +398,7 @@ impl Cluster {
             if taken.elected {
                 if !self.shape.strict {
                     self.each_tag(slot, tag::Tag::elected);
-                    self.each_crew(slot, |crew| crew.is_doubtful |= crew.is_exposed);
+                    self.each_crew(slot, |crew| crew.is_doubtful |= crew.exposed.is_some());
                 }
             } else if taken.stolen || !arrives && !named {
                 self.doubt(slot);
