@@ -281,7 +281,11 @@ impl Watch {
             let copy = format!("{}\n", copy.trim_end());
             (sum == format!("{:016x}", crc64(copy.as_bytes()))).then_some(copy)
         };
-        let names = ["nodes.conf.save-0", "nodes.conf.save-1", "nodes.conf.save-2"];
+        let names = [
+            "nodes.conf.save-0",
+            "nodes.conf.save-1",
+            "nodes.conf.save-2",
+        ];
         let copies = names.into_iter().filter_map(copy);
         let newest = copies.max_by_key(|copy| number(copy));
         if let Some(newest) = newest
