@@ -88,7 +88,13 @@ impl Entries {
     }
 
     /// Checks a reply of XREADGROUP. Returns the ID of the entry and its number.
-    pub fn read(&mut self, reply: &Value, span: Span, may_be_over: Over) -> Option<(String, u64)> {
+    pub fn read(
+        &mut self,
+        reply: &Value,
+        span: Span,
+        is_certain: bool,
+        may_be_over: Over,
+    ) -> Option<(String, u64)> {
         let (id, number) = entry_of(reply)?;
         let Some(entry) = self.entries.get_mut(&number) else {
             verdict::stop(&format!("an entry that nobody added: {number}"));
@@ -111,7 +117,9 @@ impl Entries {
                 ));
             }
         }
-        entry.delivery = Some(span);
+        if is_certain {
+            entry.delivery = Some(span);
+        }
         Some((id, number))
     }
 

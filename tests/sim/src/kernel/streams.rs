@@ -165,6 +165,12 @@ impl Kernel {
         self.events.add(at, Event::Link(LinkEvent::Segment(to)));
     }
 
+    /// Tells an end's peer that the connection is broken.
+    pub fn reset_peer(&mut self, id: EndId) {
+        self.end(id).reset = true;
+        self.dispatch(id.peer(), Segment::Reset);
+    }
+
     fn link_to(&self, id: EndId) -> (NodeId, NodeId) {
         let (from, to) = (self.end_ref(id.peer()), self.end_ref(id));
         (from.address.node, to.address.node)

@@ -9,6 +9,7 @@ mod owners;
 mod pairs;
 mod ports;
 mod repairs;
+mod restarts;
 mod session;
 mod usage;
 
