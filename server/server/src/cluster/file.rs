@@ -57,8 +57,10 @@ pub(crate) struct NodesFile {
     saves: u64,
     /// Index of the copy that is older.
     older: usize,
-    /// Length of both copies; `None` before the first save, which creates them.
-    copy_bytes: Option<usize>,
+    /// Minimum length of a copy: the length of the longest one so far.
+    copy_bytes: usize,
+    /// Whether both copies and the names of all files are on the device.
+    is_complete: bool,
     /// The start has used a copy, because the file was incomplete or older.
     pub(super) from_copy: bool,
     /// Locks `nodes.conf.lock`, because a lock on the file itself ends when the file is replaced.
@@ -85,9 +87,11 @@ impl NodesFile {
             }),
         };
         let mut text = read(&path)?;
-        let mut copies = [None, None];
+        let (mut copies, mut copy_bytes) = ([None, None], COPY_BYTES);
         for (copy, ending) in copies.iter_mut().zip(COPIES) {
-            *copy = read(&with_ending(&path, ending))?.and_then(|record| of_record(&record));
+            let record = read(&with_ending(&path, ending))?.unwrap_or_default();
+            copy_bytes = copy_bytes.max(record.len());
+            *copy = of_record(&record);
         }
         let number = |text: &Option<String>| text.as_deref().and_then(number_of);
         let newer = usize::from(number(&copies[1]) > number(&copies[0]));
@@ -109,20 +113,13 @@ impl NodesFile {
                 Err(source) => return Err(NodesFileError::Format { path, source }),
             },
         };
-        // Of a server that was killed.
-        let temporary = with_ending(&path, TEMPORARY);
-        if disk.exists(&temporary)
-            && let Err(source) = disk.remove(&temporary)
-        {
-            let path = temporary;
-            return Err(NodesFileError::File { path, source });
-        }
         let file = Self {
             disk: disk.clone(),
             path,
             saves,
             older: 1 - newer,
-            copy_bytes: None,
+            copy_bytes,
+            is_complete: false,
             from_copy,
             _lock: lock,
         };
@@ -134,43 +131,30 @@ impl NodesFile {
         self.saves += 1;
         let text = config.text(Style::Named);
         let text = format!("{} {NUMBER}{}\n", text.trim_end(), self.saves);
-        let record = record_of(&text);
-        let fits = self.copy_bytes == Some(record.len());
-        let creates = self.copy_bytes.is_none() || sync && !fits;
-        if sync && fits {
-            let copy = self.next_copy();
-            self.disk.overwrite(&copy, &record)?;
+        if sync || !self.is_complete {
+            let record = record_of(&text, self.copy_bytes);
+            self.copy_bytes = record.len();
+            // The first save after a start makes both copies newer than another server's file.
+            for _ in 0..if self.is_complete { 1 } else { 2 } {
+                let copy = with_ending(&self.path, COPIES[self.older]);
+                self.disk.overwrite(&copy, &record)?;
+                self.older = 1 - self.older;
+            }
         }
         let temporary = with_ending(&self.path, TEMPORARY);
         let mut output = self.disk.create(&temporary)?;
         output.write_all(text.as_bytes())?;
-        if creates {
-            output.sync()?;
-        }
         drop(output);
         match self.disk.exchange(&temporary, &self.path) {
             Ok(()) => self.disk.remove(&temporary)?,
             Err(_) => self.disk.rename(&temporary, &self.path)?,
         }
-        if !creates {
-            return Ok(());
+        if !self.is_complete {
+            let folder = self.path.parent().unwrap_or(Path::new("."));
+            self.disk.sync_folder(folder)?;
+            self.is_complete = true;
         }
-        for _ in COPIES {
-            let path = self.next_copy();
-            let mut copy = self.disk.create(&path)?;
-            copy.write_all(&record)?;
-            copy.sync()?;
-        }
-        self.copy_bytes = Some(record.len());
-        let folder = self.path.parent().unwrap_or(Path::new("."));
-        self.disk.sync_folder(folder)
-    }
-
-    /// Returns the path of the older copy, which becomes the newer one.
-    fn next_copy(&mut self) -> PathBuf {
-        let path = with_ending(&self.path, COPIES[self.older]);
-        self.older = 1 - self.older;
-        path
+        Ok(())
     }
 }
 
@@ -178,15 +162,15 @@ impl NodesFile {
 const COPIES: [&str; 2] = [".synced-0", ".synced-1"];
 /// Ending of the name of a file that is being written.
 const TEMPORARY: &str = ".tmp";
-/// Smallest length of a copy. A longer one has a power of two, so its length seldom changes.
+/// Minimum length of a copy. A longer copy has a power of two bytes, so its length seldom changes.
 const COPY_BYTES: usize = 4096;
 /// Name of the variable with the number of the save.
 const NUMBER: &str = "saves ";
 
-/// Returns the bytes of a copy: a checksum, the text, and empty lines.
-fn record_of(text: &str) -> Vec<u8> {
+/// Returns the bytes of a copy, at least `min`: a checksum, the text, and empty lines.
+fn record_of(text: &str, min: usize) -> Vec<u8> {
     let mut record = format!("{:016x}\n{text}", crc64(text.as_bytes())).into_bytes();
-    record.resize(record.len().next_power_of_two().max(COPY_BYTES), b'\n');
+    record.resize(record.len().next_power_of_two().max(min), b'\n');
     record
 }
 

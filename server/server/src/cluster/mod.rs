@@ -46,7 +46,7 @@ pub(crate) struct Cluster {
     /// Unix time at the stopwatch's zero.
     epoch_ms: u64,
     node: Mutex<Node>,
-    saver: Saver,
+    pub(crate) saver: Saver,
     routes: RwLock<Arc<Routes>>,
     /// Port of the bus.
     pub(crate) bus_port: AtomicU32,
@@ -62,9 +62,15 @@ struct Node {
     machine: Machine,
     /// What loop 0 does, each with the number of the table that must be saved before.
     tasks: VecDeque<(u64, Task)>,
-    /// Whether one of the tasks makes this replica a primary. Until then it serves nothing, so the
-    /// routes do not change.
-    promotes: bool,
+}
+
+impl Node {
+    /// Returns whether a task will make this replica a primary. Until then it serves nothing, so
+    /// the routes do not change.
+    fn will_be_promoted(&self) -> bool {
+        let promotes = |task: &Task| matches!(task, Task::Order(Output::Promoted));
+        self.tasks.iter().any(|(_, task)| promotes(task))
+    }
 }
 
 /// Work for loop 0.
@@ -118,7 +124,6 @@ impl Cluster {
             node: Mutex::new(Node {
                 machine,
                 tasks: VecDeque::new(),
-                promotes: false,
             }),
             saver: Saver::new(file),
             routes: RwLock::default(),
@@ -163,45 +168,14 @@ impl Cluster {
         {
             return (result, Err(error));
         }
-        node.promotes |= orders.contains(&Output::Promoted);
-        let published = match published && !node.promotes {
-            true => self.publish(&node.machine),
-            false => Published::Nothing,
-        };
         let (table, _) = self.saver.numbers();
         let orders = orders.into_iter().map(|order| (table, Task::Order(order)));
         node.tasks.extend(orders);
+        let published = match published && !node.will_be_promoted() {
+            true => self.publish(&node.machine),
+            false => Published::Nothing,
+        };
         (result, Ok(published))
-    }
-
-    /// Takes the file for [`Cluster::save`]. From now on, no call saves its table itself.
-    pub(crate) fn take_file(&self) -> Option<NodesFile> {
-        self.saver.take_file()
-    }
-
-    /// Saves the tables of later calls, until [`Cluster::end_saving`]. Calls `saved` after each
-    /// save.
-    ///
-    /// # Errors
-    /// A table cannot be saved.
-    pub(crate) fn save(&self, file: NodesFile, saved: impl Fn()) -> io::Result<()> {
-        self.saver.run(file, saved)
-    }
-
-    /// Ends [`Cluster::save`]. Later calls save their tables themselves.
-    pub(crate) fn end_saving(&self) {
-        self.saver.close();
-    }
-
-    /// Returns whether the table is saved.
-    pub(crate) fn is_saved(&self) -> bool {
-        let (left, saved) = self.saver.numbers();
-        left == saved
-    }
-
-    /// Blocks until the table is saved.
-    pub(crate) fn wait_until_saved(&self) {
-        self.saver.wait();
     }
 
     /// Calls `reply` on loop 0 once the table is saved.
@@ -221,8 +195,6 @@ impl Cluster {
         let (_, saved) = self.saver.numbers();
         let mut node = self.node.lock();
         let count = node.tasks.partition_point(|(table, _)| *table <= saved);
-        let is_promoted = |(_, task): &(u64, Task)| matches!(task, Task::Order(Output::Promoted));
-        node.promotes = node.tasks.iter().skip(count).any(is_promoted);
         node.tasks.drain(..count).map(|(_, task)| task).collect()
     }
 

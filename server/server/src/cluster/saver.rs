@@ -14,7 +14,7 @@ use punctual_cluster::config::Config;
 use super::file::NodesFile;
 
 /// The file, and the copies of the table that have been left.
-pub(super) struct Saver {
+pub(crate) struct Saver {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -69,8 +69,14 @@ impl Saver {
         (state.left, state.saved)
     }
 
+    /// Returns whether the table is saved.
+    pub(crate) fn is_idle(&self) -> bool {
+        let (left, saved) = self.numbers();
+        left == saved
+    }
+
     /// Blocks until all copies that were left are saved, or the server stops.
-    pub(super) fn wait(&self) {
+    pub(crate) fn wait(&self) {
         let mut state = self.state.lock();
         let left = state.left;
         while state.saved < left && !state.closed {
@@ -79,7 +85,7 @@ impl Saver {
     }
 
     /// Takes the file for the thread. From now on, callers save nothing.
-    pub(super) fn take_file(&self) -> Option<NodesFile> {
+    pub(crate) fn take_file(&self) -> Option<NodesFile> {
         self.state.lock().file.take()
     }
 
@@ -87,7 +93,7 @@ impl Saver {
     ///
     /// # Errors
     /// The file cannot be saved.
-    pub(super) fn run(&self, mut file: NodesFile, saved: impl Fn()) -> io::Result<()> {
+    pub(crate) fn run(&self, mut file: NodesFile, saved: impl Fn()) -> io::Result<()> {
         let mut state = self.state.lock();
         loop {
             let Some((table, sync)) = state.next.take() else {
@@ -107,7 +113,7 @@ impl Saver {
     }
 
     /// Ends the thread after its last save.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.state.lock().closed = true;
         self.changed.notify_all();
     }

@@ -151,7 +151,7 @@ impl EventLoop {
             cluster.read(|machine| (machine.nodes().own().primary, machine.deadline()));
         // The primary may have another address now.
         if let Some(primary) = primary
-            && cluster.is_saved()
+            && cluster.saver.is_idle()
         {
             self.follow_node(primary, false);
         }

@@ -85,8 +85,10 @@ impl EventLoop {
     }
 
     /// Returns the time until the next periodic work for replicas, or until the next time limit of
-    /// a conversation with another server. Both follow the stopwatch.
-    fn until_by_stopwatch(&self) -> Option<Duration> {
+    /// a conversation with another server. Both follow the stopwatch. The time counts from the
+    /// turn's last reading of the stopwatch, so what the turn does after this reading delays the
+    /// work.
+    fn until_by_stopwatch(&mut self) -> Option<Duration> {
         let at_ms = self
             .shared
             .replication
@@ -99,7 +101,8 @@ impl EventLoop {
             .into_iter()
             .flatten()
             .min()?;
-        let now_ms = self.shared.world.stopwatch_ms();
+        let reading = self.dials.checked_ms.take();
+        let now_ms = reading.unwrap_or_else(|| self.shared.world.stopwatch_ms());
         Some(Duration::from_millis(at_ms.saturating_sub(now_ms)))
     }
 }

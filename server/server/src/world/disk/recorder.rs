@@ -367,8 +367,7 @@ impl Files for Recorder {
     fn overwrite(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let mut log = self.log.lock();
         System.overwrite(path, bytes)?;
-        let file = log.names[path];
-        log.ops.push(Op::Truncate { file, length: 0 });
+        let file = log.create(path, true);
         let bytes = bytes.into();
         log.ops.push(Op::Write { file, bytes });
         let covers = log.ops.len();
