@@ -1,9 +1,9 @@
 //! The file `nodes.conf`: read at the start, locked while the server runs, replaced as a whole.
 //!
-//! Each save writes a new file and renames it, before the reply or the packet that reveals it, so a
-//! killed server has lost nothing. As in Redis, only saves of the own epochs and votes are synced:
-//! a vote that a power cut undoes could be given twice. Any other save may be undone, and does not
-//! wait for the disk.
+//! Each save writes a second file and exchanges the names of both, before the reply or the packet
+//! that reveals it, so a killed server has lost nothing. As in Redis, only saves of the own epochs
+//! and votes are synced: a vote that a power cut undoes could be given twice. Any other save may be
+//! undone, and does not wait for the disk.
 //!
 //! A synced save writes over the older of two copies and syncs it. A copy keeps its name and its
 //! length, so the sync has nothing to write but the copy, and a power cut leaves the other copy.
@@ -11,7 +11,7 @@
 //! that Redis skips). A start uses the newer copy if `nodes.conf` is incomplete, which a power cut
 //! may leave, or is an older save.
 
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use punctual_cluster::config::{Config, ConfigError, Style};
@@ -113,6 +113,14 @@ impl NodesFile {
                 Err(source) => return Err(NodesFileError::Format { path, source }),
             },
         };
+        // A power cut may have left two names of one file.
+        let temporary = with_ending(&path, TEMPORARY);
+        if disk.exists(&temporary)
+            && let Err(source) = disk.remove(&temporary)
+        {
+            let path = temporary;
+            return Err(NodesFileError::File { path, source });
+        }
         let file = Self {
             disk: disk.clone(),
             path,
@@ -142,12 +150,9 @@ impl NodesFile {
             }
         }
         let temporary = with_ending(&self.path, TEMPORARY);
-        let mut output = self.disk.create(&temporary)?;
-        output.write_all(text.as_bytes())?;
-        drop(output);
-        match self.disk.exchange(&temporary, &self.path) {
-            Ok(()) => self.disk.remove(&temporary)?,
-            Err(_) => self.disk.rename(&temporary, &self.path)?,
+        self.disk.refill(&temporary, text.as_bytes())?;
+        if self.disk.exchange(&temporary, &self.path).is_err() {
+            self.disk.rename(&temporary, &self.path)?;
         }
         if !self.is_complete {
             let folder = self.path.parent().unwrap_or(Path::new("."));
@@ -160,7 +165,8 @@ impl NodesFile {
 
 /// Endings of the copies' names.
 const COPIES: [&str; 2] = [".synced-0", ".synced-1"];
-/// Ending of the name of a file that is being written.
+/// Ending of the name of the file that is being written. Between two saves, it has the table of the
+/// save before the last one.
 const TEMPORARY: &str = ".tmp";
 /// Minimum length of a copy. A longer copy has a power of two bytes, so its length seldom changes.
 const COPY_BYTES: usize = 4096;

@@ -60,15 +60,15 @@ mod tests {
 
     use super::*;
     use crate::Server;
-    use crate::world::disk::{Disk, Files, Output};
+    use crate::world::disk::{Disk, Files};
 
-    /// Files that are created while a gate is open.
+    /// Files that get new contents while a gate is open.
     struct Gated(Arc<Mutex<()>>);
 
     impl Files for Gated {
-        fn create(&self, path: &Path) -> io::Result<Box<dyn Output>> {
+        fn refill(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
             let _open = self.0.lock();
-            Disk::default().create(path)
+            Disk::default().refill(path, bytes)
         }
     }
 
