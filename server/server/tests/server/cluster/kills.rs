@@ -146,13 +146,16 @@ impl Client {
     /// Sends a command to the owner of its key. Returns the reply and the owner's port, or `None`
     /// after an error.
     fn run(&mut self, line: &str) -> Option<(String, u16)> {
-        for first in self.ports.clone() {
+        for _ in 0..self.ports.len() {
+            let first = self.ports[0];
             let mut port = first;
             // A slot that two nodes name as each other's would redirect for ever.
             for _ in 0..PRIMARIES {
                 let Ok(reply) = self.ask(port, line) else {
                     self.open.remove(&port);
                     if port == first {
+                        // Later commands do not wait for this node again.
+                        self.ports.rotate_left(1);
                         break;
                     }
                     // The owner does not reply, whoever names it.
