@@ -1,17 +1,21 @@
-//! The file `nodes.conf`: read at the start, locked while the server runs, replaced as a whole.
+//! The file `nodes.conf`, and the copies of it that keep the last saves: read at the start, locked
+//! while the server runs.
 //!
-//! Each save writes a second file and exchanges the names of both, before the reply or the packet
-//! that reveals it, so a killed server has lost nothing. As in Redis, only saves of the own epochs
-//! and votes are synced: a vote that a power cut undoes could be given twice. Any other save may be
-//! undone, and does not wait for the disk.
+//! A save is complete before the reply or the packet that reveals it, so a killed server has lost
+//! nothing. As in Redis, only saves of the own epochs and votes are synced: a vote that a power cut
+//! undoes could be given twice. Any other save may be undone, and does not wait for the disk.
 //!
-//! A synced save writes over the older of two copies and syncs it. A copy keeps its name and its
-//! length, so the sync has nothing to write but the copy, and a power cut leaves the other copy.
+//! A save writes over one of three copies: not over the newest one, and not over the last one that
+//! was synced. So a save that a kill or a power cut interrupts leaves the save before, and every
+//! synced one. A copy keeps its name and its length, so a save creates no file and a sync has
+//! nothing to write but the copy. `nodes.conf` itself, for operators and other programs, follows
+//! later ([`NodesFile::publish`]), as a new file that gets the name.
+//!
 //! The last line of the file and of the copies has the number of the save (`saves 7`, a variable
-//! that Redis skips). A start uses the newer copy if `nodes.conf` is incomplete, which a power cut
+//! that Redis skips). A start uses the newest copy if `nodes.conf` is incomplete, which a power cut
 //! may leave, or is an older save.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use punctual_cluster::config::{Config, ConfigError, Style};
@@ -55,12 +59,15 @@ pub(crate) struct NodesFile {
     path: PathBuf,
     /// Number of the last save.
     saves: u64,
-    /// Index of the copy that is older.
-    older: usize,
-    /// Minimum length of a copy: the length of the longest one so far.
-    copy_bytes: usize,
-    /// Whether both copies and the names of all files are on the device.
-    is_complete: bool,
+    /// The last save, which `nodes.conf` may not have yet.
+    text: String,
+    /// Whether `nodes.conf` has the last save.
+    is_published: bool,
+    /// Indices of the copy that is the newest one, and of the last one that was synced.
+    newest: usize,
+    synced: usize,
+    /// Length of the copies; `None` before the first save, which creates them.
+    copy_bytes: Option<usize>,
     /// The start has used a copy, because the file was incomplete or older.
     pub(super) from_copy: bool,
     /// Locks `nodes.conf.lock`, because a lock on the file itself ends when the file is replaced.
@@ -87,24 +94,23 @@ impl NodesFile {
             }),
         };
         let mut text = read(&path)?;
-        let (mut copies, mut copy_bytes) = ([None, None], COPY_BYTES);
+        let mut copies = [None, None, None];
         for (copy, ending) in copies.iter_mut().zip(COPIES) {
-            let record = read(&with_ending(&path, ending))?.unwrap_or_default();
-            copy_bytes = copy_bytes.max(record.len());
-            *copy = of_record(&record);
+            *copy = read(&with_ending(&path, ending))?.and_then(|record| of_record(&record));
         }
         let number = |text: &Option<String>| text.as_deref().and_then(number_of);
-        let newer = usize::from(number(&copies[1]) > number(&copies[0]));
-        let saves = number(&copies[newer]).max(number(&text)).unwrap_or(0);
+        let newest = copies.iter().max_by_key(|copy| number(copy)).cloned();
+        let newest = newest.flatten();
+        let saves = number(&newest).max(number(&text)).unwrap_or(0);
         // An operator who removes the file wants a new node, so the copies then count for nothing.
         // A file without a number is Redis's.
-        let from_copy = copies[newer].is_some()
+        let from_copy = newest.is_some()
             && text.as_deref().is_some_and(|found| {
-                let is_older = |of_file| number(&copies[newer]) > Some(of_file);
+                let is_older = |of_file| number(&newest) > Some(of_file);
                 is_incomplete(found) || number_of(found).is_some_and(is_older)
             });
         if from_copy {
-            text = copies[newer].take();
+            text = newest;
         }
         let config = match text.as_deref() {
             None | Some("") => None,
@@ -113,7 +119,7 @@ impl NodesFile {
                 Err(source) => return Err(NodesFileError::Format { path, source }),
             },
         };
-        // A power cut may have left two names of one file.
+        // Of a server that was killed.
         let temporary = with_ending(&path, TEMPORARY);
         if disk.exists(&temporary)
             && let Err(source) = disk.remove(&temporary)
@@ -125,58 +131,94 @@ impl NodesFile {
             disk: disk.clone(),
             path,
             saves,
-            older: 1 - newer,
-            copy_bytes,
-            is_complete: false,
+            text: String::new(),
+            is_published: true,
+            newest: 0,
+            synced: 0,
+            copy_bytes: None,
             from_copy,
             _lock: lock,
         };
         Ok((file, config))
     }
 
-    /// Replaces the file. With `sync` the new contents survive a power cut.
+    /// Saves the table in a copy. With `sync` the save survives a power cut.
     pub(super) fn save(&mut self, config: &Config, sync: bool) -> io::Result<()> {
         self.saves += 1;
         let text = config.text(Style::Named);
-        let text = format!("{} {NUMBER}{}\n", text.trim_end(), self.saves);
-        if sync || !self.is_complete {
-            let record = record_of(&text, self.copy_bytes);
-            self.copy_bytes = record.len();
-            // The first save after a start makes both copies newer than another server's file.
-            for _ in 0..if self.is_complete { 1 } else { 2 } {
-                let copy = with_ending(&self.path, COPIES[self.older]);
-                self.disk.overwrite(&copy, &record)?;
-                self.older = 1 - self.older;
-            }
+        self.text = format!("{} {NUMBER}{}\n", text.trim_end(), self.saves);
+        self.is_published = false;
+        let record = record_of(&self.text);
+        if self.copy_bytes != Some(record.len()) {
+            return self.create_copies(&record);
         }
+        let is_free = |copy: &usize| *copy != self.newest && *copy != self.synced;
+        let copy = (0..COPIES.len()).find(is_free).unwrap_or(0);
+        let path = with_ending(&self.path, COPIES[copy]);
+        self.disk.overwrite(&path, &record, sync)?;
+        self.newest = copy;
+        if sync {
+            self.synced = copy;
+        }
+        Ok(())
+    }
+
+    /// Gives `nodes.conf` the contents of the last save, unless it has them.
+    pub(super) fn publish(&mut self) -> io::Result<()> {
+        match self.is_published {
+            true => Ok(()),
+            false => self.replace(false),
+        }
+    }
+
+    /// Creates the copies. `nodes.conf` is synced before, because a power cut may leave no copy
+    /// whole.
+    fn create_copies(&mut self, record: &[u8]) -> io::Result<()> {
+        let folder = self.path.parent().unwrap_or(Path::new(".")).to_owned();
+        self.replace(true)?;
+        self.disk.sync_folder(&folder)?;
+        for ending in COPIES {
+            let mut copy = self.disk.create(&with_ending(&self.path, ending))?;
+            copy.write_all(record)?;
+            copy.sync()?;
+        }
+        self.disk.sync_folder(&folder)?;
+        (self.newest, self.synced) = (0, 0);
+        self.copy_bytes = Some(record.len());
+        Ok(())
+    }
+
+    /// Writes the last save as a new file, which gets the name `nodes.conf`.
+    fn replace(&mut self, sync: bool) -> io::Result<()> {
         let temporary = with_ending(&self.path, TEMPORARY);
-        self.disk.refill(&temporary, text.as_bytes())?;
-        if self.disk.exchange(&temporary, &self.path).is_err() {
-            self.disk.rename(&temporary, &self.path)?;
+        let mut output = self.disk.create(&temporary)?;
+        output.write_all(self.text.as_bytes())?;
+        if sync {
+            output.sync()?;
         }
-        if !self.is_complete {
-            let folder = self.path.parent().unwrap_or(Path::new("."));
-            self.disk.sync_folder(folder)?;
-            self.is_complete = true;
+        drop(output);
+        match self.disk.exchange(&temporary, &self.path) {
+            Ok(()) => self.disk.remove(&temporary)?,
+            Err(_) => self.disk.rename(&temporary, &self.path)?,
         }
+        self.is_published = true;
         Ok(())
     }
 }
 
 /// Endings of the copies' names.
-const COPIES: [&str; 2] = [".synced-0", ".synced-1"];
-/// Ending of the name of the file that is being written. Between two saves, it has the table of the
-/// save before the last one.
+const COPIES: [&str; 3] = [".save-0", ".save-1", ".save-2"];
+/// Ending of the name of a file that is being written.
 const TEMPORARY: &str = ".tmp";
-/// Minimum length of a copy. A longer copy has a power of two bytes, so its length seldom changes.
+/// Smallest length of a copy. A longer one has a power of two, so its length seldom changes.
 const COPY_BYTES: usize = 4096;
 /// Name of the variable with the number of the save.
 const NUMBER: &str = "saves ";
 
-/// Returns the bytes of a copy, at least `min`: a checksum, the text, and empty lines.
-fn record_of(text: &str, min: usize) -> Vec<u8> {
+/// Returns the bytes of a copy: a checksum, the text, and empty lines.
+fn record_of(text: &str) -> Vec<u8> {
     let mut record = format!("{:016x}\n{text}", crc64(text.as_bytes())).into_bytes();
-    record.resize(record.len().next_power_of_two().max(min), b'\n');
+    record.resize(record.len().next_power_of_two().max(COPY_BYTES), b'\n');
     record
 }
 
@@ -222,6 +264,12 @@ mod tests {
         Config::of_new_node(NodeId::new([1; 20]), NodeId::new([2; 20]))
     }
 
+    fn node(first: u8, second: u8) -> Node {
+        let mut id = [9; 20];
+        (id[0], id[1]) = (first, second);
+        Node::new(NodeId::new(id), Flags::PRIMARY, 0)
+    }
+
     fn open(folder: &Path) -> Option<Config> {
         let opened = NodesFile::open(&Disk::default(), folder.join("nodes.conf"));
         opened.expect("the file is complete").1
@@ -232,19 +280,28 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let recorder = Recorder::default();
         let disk = Disk::new(Arc::new(recorder.clone()));
-        let (mut file, none) = NodesFile::open(&disk, folder.path().join("nodes.conf")).unwrap();
+        let path = folder.path().join("nodes.conf");
+        let (mut file, none) = NodesFile::open(&disk, path.clone()).unwrap();
         assert!(none.is_none());
         let mut config = config();
         // Positions of the log after each save, with the epochs in it.
         let mut saves = Vec::new();
-        for number in 1..=40 {
+        for number in 1..=60 {
             config.current_epoch = number;
+            config.nodes.insert(node(0, number as u8));
             let votes = number % 5 == 0;
             if votes {
                 config.last_vote_epoch = number;
             }
             file.save(&config, votes).unwrap();
             saves.push((recorder.log().len(), number, config.last_vote_epoch));
+            if number % 7 == 0 {
+                file.publish().unwrap();
+            }
+            if number % 23 == 0 {
+                drop(file);
+                file = NodesFile::open(&disk, path.clone()).unwrap().0;
+            }
         }
         let log = recorder.log();
         let mut rng = StdRng::seed_from_u64(1);
@@ -273,39 +330,44 @@ mod tests {
         let path = folder.path().join("nodes.conf");
         let (mut file, _) = NodesFile::open(&Disk::default(), path.clone()).unwrap();
         let mut config = config();
-        let mut save = |epoch, sync| {
+        let mut save = |epoch, sync, publish| {
             config.current_epoch = epoch;
             file.save(&config, sync).unwrap();
+            if publish {
+                file.publish().unwrap();
+            }
             fs::read_to_string(&path).unwrap()
         };
-        let (first, second) = (save(7, true), save(8, true));
-        let third = save(9, false);
+        let first = save(6, true, true);
+        save(7, true, true);
+        assert!(save(8, false, false).contains("currentEpoch 7 "));
+        let third = save(9, false, true);
         drop(file);
         let epoch = || open(folder.path()).unwrap().current_epoch;
         assert_eq!(epoch(), 9);
-        for torn in [
+        let whole = [
             "",
             &third[..30],
             &third[..third.len() - 1],
             "\0\0\0",
             &first,
-        ] {
-            fs::write(&path, torn).unwrap();
-            assert_eq!(epoch(), 8, "{torn:?}");
+        ];
+        // A kill or a power cut has left a part of the newest copy, and then of the next one.
+        for (newest, number) in [(9, "saves 4"), (8, "saves 3"), (7, "")] {
+            for torn in whole {
+                fs::write(&path, torn).unwrap();
+                assert_eq!(epoch(), newest, "{torn:?}");
+            }
+            let copies = COPIES.map(|ending| with_ending(&path, ending));
+            let holds = |copy: &&PathBuf| fs::read_to_string(copy).unwrap().contains(number);
+            let copy = copies.iter().find(holds).unwrap();
+            let mut torn = fs::read(copy).unwrap();
+            torn[100] ^= 1;
+            fs::write(copy, torn).unwrap();
         }
         // A file without a number is Redis's.
         fs::write(&path, first.replace(" saves 1", "")).unwrap();
-        assert_eq!(epoch(), 7);
-        // A power cut has left a part of the newer copy.
-        let copies = COPIES.map(|ending| with_ending(&path, ending));
-        let newer = copies
-            .iter()
-            .find(|copy| fs::read_to_string(copy).unwrap().contains(&second));
-        let mut torn = fs::read(newer.unwrap()).unwrap();
-        torn[100] ^= 1;
-        fs::write(newer.unwrap(), torn).unwrap();
-        fs::write(&path, "").unwrap();
-        assert_eq!(epoch(), 7);
+        assert_eq!(epoch(), 6);
         fs::write(&path, third.replace("master", "chief")).unwrap();
         let wrong = NodesFile::open(&Disk::default(), path.clone()).map(drop);
         assert!(matches!(wrong, Err(NodesFileError::Format { .. })));
@@ -323,19 +385,16 @@ mod tests {
         let mut config = config();
         for number in 0..4 {
             let (mut file, _) = NodesFile::open(&Disk::default(), path.clone()).unwrap();
-            for node in 0..40 {
-                let mut id = [9; 20];
-                (id[0], id[1]) = (number, node);
-                let id = NodeId::new(id);
-                config.nodes.insert(Node::new(id, Flags::PRIMARY, 0));
-                file.save(&config, node % 3 == 0).unwrap();
+            for second in 0..40 {
+                config.nodes.insert(node(number, second));
+                file.save(&config, second % 3 == 0).unwrap();
             }
+            file.publish().unwrap();
             let found = number_of(&fs::read_to_string(&path).unwrap());
             assert_eq!(found, Some(40 * (u64::from(number) + 1)));
             drop(file);
             fs::write(&path, "").unwrap();
             let left = open(folder.path()).unwrap();
-            // The last save was synced.
             assert_eq!(left.nodes.len(), config.nodes.len());
         }
     }

@@ -46,6 +46,7 @@ pub(crate) struct Cluster {
     /// Unix time at the stopwatch's zero.
     epoch_ms: u64,
     node: Mutex<Node>,
+    /// Saves the table.
     pub(crate) saver: Saver,
     routes: RwLock<Arc<Routes>>,
     /// Port of the bus.
@@ -108,8 +109,8 @@ impl Cluster {
             let name = &settings.cluster.file;
             log::warning!(
                 logger,
-                "{name} is incomplete or older than its synced copies, so the newer copy is used. \
-                 To restore an older file, remove the copies {name}.synced-0 and -1."
+                "{name} is incomplete or older than its copies, so the newest copy is used. To restore \
+                 an older file, remove the copies {name}.save-0, -1 and -2."
             );
         }
         let mut random = move || world.random();

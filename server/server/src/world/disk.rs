@@ -23,9 +23,6 @@ use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Largest size of a block of a file system, in bytes.
-const BLOCK_MAX: u64 = 64 << 10;
-
 /// A file that is open for writing. Each write appends to the file.
 pub(crate) trait Output: io::Write + Send {
     /// Blocks until the contents and the length are on the device.
@@ -87,37 +84,13 @@ pub(crate) trait Files: Send + Sync {
         Ok(Box::new(file))
     }
 
-    /// Writes over the beginning of a file, and blocks until these bytes are on the device. A power
-    /// cut may leave a part of them. While the length stays the same, the file system has nothing
-    /// else to write. Creates the file if it does not exist.
-    fn overwrite(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        let mut options = OpenOptions::new();
-        let mut file = options
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)?;
+    /// Writes over the beginning of an existing file. With `sync`, blocks until these bytes are on
+    /// the device. A power cut may leave a part of them. While the length stays the same, the file
+    /// system has nothing else to write.
+    fn overwrite(&self, path: &Path, bytes: &[u8], sync: bool) -> io::Result<()> {
+        let mut file = OpenOptions::new().write(true).open(path)?;
         file.write_all(bytes)?;
-        file.sync_data()
-    }
-
-    /// Writes new contents to a file, which it creates if it does not exist. A power cut may leave a
-    /// part of them with zeros in place of the rest, but never beside bytes of the old contents.
-    fn refill(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        let mut options = OpenOptions::new();
-        let mut file = options
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)?;
-        let (old, new) = (file.metadata()?.len(), bytes.len() as u64);
-        // ext4 writes a file that was cut to nothing as soon as it is closed, and not one with a
-        // hole.
-        if old > 0 && make_hole(&file, old).is_err() {
-            file.set_len(0)?;
-        }
-        file.write_all(bytes)?;
-        if old > new { file.set_len(new) } else { Ok(()) }
+        if sync { file.sync_data() } else { Ok(()) }
     }
 
     /// Renames a file atomically. An existing file `to` is replaced.
@@ -226,25 +199,6 @@ impl Output for File {
     fn truncate(&mut self, bytes: u64) -> io::Result<()> {
         self.set_len(bytes)
     }
-}
-
-/// Replaces the contents of a file of this length by a hole. A part of a block would not become a
-/// hole, so the range ends after the last block.
-#[cfg(target_os = "linux")]
-fn make_hole(file: &File, length: u64) -> io::Result<()> {
-    use rustix::fs::{FallocateFlags, fallocate};
-    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    Ok(fallocate(
-        file,
-        flags,
-        0,
-        length.next_multiple_of(BLOCK_MAX),
-    )?)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn make_hole(_: &File, _: u64) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
 }
 
 #[cfg(target_os = "linux")]

@@ -196,16 +196,6 @@ unsafe extern "C" fn ftruncate64(fd: c_int, length: off_t) -> c_int {
     }))
 }
 
-/// The server makes holes where it could also cut the file, and then does that.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn fallocate64(fd: c_int, mode: c_int, offset: off_t, length: off_t) -> c_int {
-    if !is_ours(fd) {
-        let args = [fd as usize, mode as usize, offset as usize, length as usize];
-        return real::call(libc::SYS_fallocate, args) as c_int;
-    }
-    fail(libc::EOPNOTSUPP)
-}
-
 #[unsafe(no_mangle)]
 unsafe extern "C" fn fdatasync(fd: c_int) -> c_int {
     if !is_ours(fd) {

@@ -43,11 +43,6 @@ enum Op {
         file: FileId,
         length: usize,
     },
-    /// Replaces the contents. No part of them survives beside old bytes.
-    Refill {
-        file: FileId,
-        bytes: Arc<[u8]>,
-    },
     /// A sync of a file. It covers the operations before position `covers` of the log.
     Sync {
         file: FileId,
@@ -219,7 +214,7 @@ fn contents(done: &[Op], file: FileId, device: Device, rng: &mut StdRng) -> Vec<
     let changes: Vec<(usize, &Op)> = (0..)
         .zip(done)
         .filter(|(_, op)| {
-            matches!(op, Op::Write { file: changed, .. } | Op::Truncate { file: changed, .. } | Op::Refill { file: changed, .. } if *changed == file)
+            matches!(op, Op::Write { file: changed, .. } | Op::Truncate { file: changed, .. } if *changed == file)
         })
         .collect();
     let unsynced = changes.iter().filter(|(at, _)| *at >= synced).count();
@@ -252,12 +247,6 @@ fn contents(done: &[Op], file: FileId, device: Device, rng: &mut StdRng) -> Vec<
                     bytes[length + from..length + to].copy_from_slice(&new[from..to]);
                 }
                 length += new.len();
-            }
-            Op::Refill { bytes: new, .. } if kept != Kept::Nothing => {
-                let (from, to) = kept.range(new.len());
-                bytes = vec![0; to];
-                bytes[from..to].copy_from_slice(&new[from..to]);
-                length = new.len();
             }
             Op::Truncate { length: new, .. } => {
                 length = *new;
@@ -375,23 +364,17 @@ impl Files for Recorder {
         self.open(path, false)
     }
 
-    fn overwrite(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    fn overwrite(&self, path: &Path, bytes: &[u8], sync: bool) -> io::Result<()> {
         let mut log = self.log.lock();
-        System.overwrite(path, bytes)?;
-        let file = log.create(path, true);
+        System.overwrite(path, bytes, sync)?;
+        let file = log.names[path];
+        log.ops.push(Op::Truncate { file, length: 0 });
         let bytes = bytes.into();
         log.ops.push(Op::Write { file, bytes });
-        let covers = log.ops.len();
-        log.ops.push(Op::Sync { file, covers });
-        Ok(())
-    }
-
-    fn refill(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        let mut log = self.log.lock();
-        System.refill(path, bytes)?;
-        let file = log.create(path, false);
-        let bytes = bytes.into();
-        log.ops.push(Op::Refill { file, bytes });
+        if sync {
+            let covers = log.ops.len();
+            log.ops.push(Op::Sync { file, covers });
+        }
         Ok(())
     }
 

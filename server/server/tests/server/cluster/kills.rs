@@ -99,7 +99,7 @@ impl Member {
         let table = self.text("CLUSTER NODES");
         let line = table.lines().find(|line| line.starts_with(id));
         let words: Vec<&str> = line.expect("the node is known").split(' ').collect();
-        // The words behind the state of the link are slots.
+        // The words after the state of the link are slots.
         let failed = words[2].split(',').any(|flag| flag == "fail") && words.len() == 8;
         failed && self.text("CLUSTER INFO").contains("cluster_state:ok")
     }
@@ -158,7 +158,7 @@ impl Client {
                         self.ports.rotate_left(1);
                         break;
                     }
-                    // The owner does not reply, whoever names it.
+                    // The owner does not reply, so asking the other nodes would not help.
                     return None;
                 };
                 let Some(moved) = reply.strip_prefix("-MOVED ") else {
@@ -223,7 +223,7 @@ impl Drop for Stop<'_> {
 }
 
 /// Kills or freezes a node, and lets it return: after some writes, or when the cluster does without
-/// it. Returns what has happened.
+/// it. Returns a description for the log.
 fn disturb(members: &mut [Member], random: &mut Random, some_writes: impl Fn()) -> String {
     let at = random.below(members.len() as u64) as usize;
     let (kills, lasts) = (random.below(2) == 0, random.below(2) == 0);
