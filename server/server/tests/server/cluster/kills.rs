@@ -253,15 +253,24 @@ fn disturb(members: &mut [Member], random: &mut Random, some_writes: impl Fn()) 
 /// Checks that the keys of these numbers exist.
 #[track_caller]
 fn check(reader: &mut Client, numbers: &[usize]) {
-    for number in numbers {
+    let mut lost = Vec::new();
+    for (place, number) in numbers.iter().enumerate() {
         let mut found = None;
         eventually(|| {
             found = reader.run(&format!("GET k{number}"));
             found.is_some()
         });
-        let found = found.map(|(value, _)| value);
-        assert_eq!(found, Some(format!("v{number}")), "of {}", numbers.len());
+        let (value, port) = found.unwrap_or_default();
+        if value != format!("v{number}") {
+            lost.push((place, number, value, port));
+        }
     }
+    let (all, some) = (numbers.len(), &lost[..lost.len().min(20)]);
+    assert!(
+        lost.is_empty(),
+        "{} of {all} lost, first {some:?}",
+        lost.len()
+    );
 }
 
 fn run(programs: [Program; 2 * PRIMARIES]) {
