@@ -141,8 +141,10 @@ impl Server {
         shared.note_ports(Some(&listeners), Some(&listeners));
         shared.configure_cluster();
         shared.logger.set_role(Role::Master);
-        if let Some((host, port)) = settings.replica.primary.clone() {
-            shared.follow_from_start(Address { host, port });
+        let primary = settings.replica.primary.clone();
+        let primary = primary.map(|(host, port)| Address { host, port });
+        if let Some(primary) = primary.or_else(|| shared.primary_in_cluster()) {
+            shared.follow_from_start(primary);
         }
         announce(&shared, &settings, port);
         let mut listeners = Some(listeners);

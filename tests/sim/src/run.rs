@@ -120,6 +120,7 @@ pub fn start(node: NodeId, primary: NodeId, plan: &Plan) {
             // The slow log measures real time, which differs between two runs.
             .option("slowlog-log-slower-than", "-1")
             .option("seed", &(1_000 + node).to_string())
+            .logger(world::logger(node))
             .spawn();
         match server {
             Ok(server) => server.join(),
@@ -203,7 +204,7 @@ impl Driver {
             parties: parties(&plan, &mut draws),
             draws,
             common: Common {
-                ledger: Ledger::new(1),
+                ledger: Ledger::new(1..2),
                 registers: Registers::new(plan.habits.files_fail, plan.failovers),
                 promises,
                 drains: false,

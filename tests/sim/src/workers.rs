@@ -1,7 +1,8 @@
 //! Workers: what must happen once. Items of a list, timers that increment a counter, and jobs with
 //! leases. Each worker sends one command at a time; the [`Ledger`] knows what was promised.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use punctual_resp::Value;
 
@@ -43,9 +44,20 @@ impl Role {
     ];
 }
 
+/// How far a reply can be trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Trust {
+    /// The reply shows nothing: it came from a node that others have replaced.
+    Nothing,
+    /// The node had everything that was certain, but its own change may be undone.
+    Sight,
+    /// No election can undo the change.
+    Certain,
+}
+
 /// A command of a worker.
 #[derive(Clone, Debug)]
-enum Work {
+pub enum Work {
     Push(u64),
     Pop,
     SetTimer(u64, u64),
@@ -65,22 +77,25 @@ enum Work {
 }
 
 impl Work {
-    fn line(&self) -> String {
+    /// Returns the command. `tag` is in front of each name.
+    pub fn line(&self, tag: &str) -> String {
         match self {
-            Self::Push(id) => format!("RPUSH list {id}"),
-            Self::Pop => "BLPOP list 0.2".into(),
-            Self::SetTimer(id, ms) => format!("TIMER SET timer:{id} IN {ms} DO INCR fired:{id}"),
-            Self::Count(id) => format!("GETEX fired:{id}"),
-            Self::Add(id, ms) => format!("JOB ADD jobs p ID {id} DELAY {ms} RETRY 1000000"),
-            Self::Take(ms) => format!("JOB TAKE jobs BLOCK 200 LEASE {ms}"),
-            Self::Ack { id, token, .. } => format!("JOB ACK jobs {id} {token}"),
-            Self::Prepare(0) => "XGROUP CREATE entries g 0 MKSTREAM".into(),
-            Self::Prepare(_) => format!("XGROUP SETLEASE entries g {LEASE_MS}"),
-            Self::AddEntry(id) => format!("XADD entries * n {id}"),
-            Self::ReadEntry(reader) => {
-                format!("XREADGROUP GROUP g c{reader} COUNT 1 BLOCK 200 STREAMS entries >")
+            Self::Push(id) => format!("RPUSH {tag}list {id}"),
+            Self::Pop => format!("BLPOP {tag}list 0.2"),
+            Self::SetTimer(id, ms) => {
+                format!("TIMER SET {tag}timer:{id} IN {ms} DO INCR {tag}fired:{id}")
             }
-            Self::AckEntry(entry, _) => format!("XACK entries g {entry}"),
+            Self::Count(id) => format!("GETEX {tag}fired:{id}"),
+            Self::Add(id, ms) => format!("JOB ADD {tag}jobs p ID {id} DELAY {ms} RETRY 1000000"),
+            Self::Take(ms) => format!("JOB TAKE {tag}jobs BLOCK 200 LEASE {ms}"),
+            Self::Ack { id, token, .. } => format!("JOB ACK {tag}jobs {id} {token}"),
+            Self::Prepare(0) => format!("XGROUP CREATE {tag}entries g 0 MKSTREAM"),
+            Self::Prepare(_) => format!("XGROUP SETLEASE {tag}entries g {LEASE_MS}"),
+            Self::AddEntry(id) => format!("XADD {tag}entries * n {id}"),
+            Self::ReadEntry(reader) => {
+                format!("XREADGROUP GROUP g c{reader} COUNT 1 BLOCK 200 STREAMS {tag}entries >")
+            }
+            Self::AckEntry(entry, _) => format!("XACK {tag}entries g {entry}"),
         }
     }
 }
@@ -100,12 +115,11 @@ struct Item {
 #[derive(Debug)]
 struct Timer {
     known: bool,
-    counted: bool,
     set: Span,
     ms: u64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Job {
     known: bool,
     /// Time of the reply to the acknowledgement.
@@ -118,34 +132,55 @@ struct Job {
     lease: Option<(i64, Span, u64)>,
 }
 
-/// Everything that the workers know together.
+impl Job {
+    /// Returns whether the job must still be taken and acknowledged.
+    fn is_open(&self) -> bool {
+        self.known && self.done.is_none() && !self.maybe_done
+    }
+}
+
+/// Everything that the workers know together. What is over is kept for the checks of later
+/// replies; what is open has a list of its own, because workers and the driver often ask for it.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    node: NodeId,
+    /// Nodes whose clocks count.
+    nodes: Range<NodeId>,
     next: u64,
     items: BTreeMap<u64, Item>,
+    /// Items that were not delivered.
+    open_items: BTreeSet<u64>,
     /// Times between which pops without a reply may have taken an item.
     lost_pops: Vec<Times>,
     /// Pops in a row that found nothing, during the time without faults.
     empty_pops: u64,
     timers: BTreeMap<u64, Timer>,
+    /// Timers that were not counted.
+    open_timers: BTreeSet<u64>,
     jobs: BTreeMap<u64, Job>,
+    /// Number of open jobs.
+    open_jobs: usize,
     entries: Entries,
     /// Whether nothing more is added.
     pub drains: bool,
 }
 
-/// Lowest and highest reading of the node's wall clock in a span, in nanoseconds.
-fn wall(node: NodeId, from: Nanos, to: Nanos) -> (Nanos, Nanos) {
-    world::with(|kernel| kernel.nodes[node].wall_range(from, to))
+/// Lowest and highest reading of the nodes' wall clocks in a span, in nanoseconds.
+fn wall(nodes: &Range<NodeId>, from: Nanos, to: Nanos) -> (Nanos, Nanos) {
+    world::with(|kernel| {
+        let ranges = kernel.nodes[nodes.clone()].iter();
+        let ranges = ranges.map(|node| node.wall_range(from, to));
+        ranges.fold((Nanos::MAX, 0), |(low, high), range| {
+            (low.min(range.0), high.max(range.1))
+        })
+    })
 }
 
-/// Lowest reading of the node's wall clock while a command may have run. The clock may jump between
+/// Lowest reading of the nodes' wall clocks while a command may have run. A clock may jump between
 /// a command and its reply.
-fn earliest(node: NodeId, span: Span) -> Nanos {
+fn earliest(nodes: &Range<NodeId>, span: Span) -> Nanos {
     // Without a reply, the command may run even now.
     let end = world::with(|kernel| span.done.min(kernel.now));
-    wall(node, span.sent, end).0
+    wall(nodes, span.sent, end).0
 }
 
 fn broken(what: &str, id: u64, detail: &dyn std::fmt::Debug) -> ! {
@@ -161,39 +196,39 @@ fn number(value: &Value) -> Option<u64> {
 }
 
 impl Ledger {
-    pub fn new(node: NodeId) -> Self {
+    pub fn new(nodes: Range<NodeId>) -> Self {
         Self {
-            node,
+            nodes,
             ..Self::default()
         }
     }
 
     /// Returns whether a time of the wall clock may have come between `from` and `to`.
     fn may_be_over(&self, end: Nanos, from: Nanos, to: Nanos) -> bool {
-        wall(self.node, from, to).1 >= end
+        wall(&self.nodes, from, to).1 >= end
     }
 
-    fn draw(&mut self, role: Role, draws: &mut Draws) -> Option<Work> {
+    /// Draws the next command of a worker.
+    pub fn draw(&mut self, role: Role, draws: &mut Draws) -> Option<Work> {
         self.next += 1;
         let id = self.next;
         let ms = draws.between(1, 2_000);
         match role {
+            Role::Writer if self.entries.prepared < 2 => Some(Work::Prepare(self.entries.prepared)),
             Role::Pusher | Role::Adder | Role::Writer if self.drains => None,
             Role::Pusher => Some(Work::Push(id)),
             Role::Popper => Some(Work::Pop),
             Role::Timers if self.drains || draws.chance(400_000) => {
-                let open = self.timers.iter().rev().filter(|(_, timer)| {
-                    // An unknown timer may never fire.
-                    !timer.counted && (timer.known || !self.drains)
-                });
-                let open: Vec<u64> = open.map(|(id, _)| *id).take(LOOKED_AT).collect();
+                // An unknown timer may never fire.
+                let may_fire = |id: &&u64| !self.drains || self.timers[id].known;
+                let open = self.open_timers.iter().rev().filter(may_fire);
+                let open: Vec<u64> = open.copied().take(LOOKED_AT).collect();
                 (!open.is_empty()).then(|| Work::Count(open[draws.index(open.len())]))
             }
             Role::Timers => Some(Work::SetTimer(id, ms)),
-            Role::Adder if self.open_jobs() > MOST_JOBS => Some(Work::Take(2_000)),
+            Role::Adder if self.open_jobs > MOST_JOBS => Some(Work::Take(2_000)),
             Role::Adder => Some(Work::Add(id, draws.one_of(&[0, ms]))),
             Role::Taker => Some(Work::Take(draws.one_of(&[20, 200, 2_000]))),
-            Role::Writer if self.entries.prepared < 2 => Some(Work::Prepare(self.entries.prepared)),
             Role::Writer => Some(Work::AddEntry(id)),
             Role::Reader if self.entries.prepared < 2 => None,
             Role::Reader => Some(Work::ReadEntry(draws.below(3))),
@@ -201,7 +236,7 @@ impl Ledger {
     }
 
     /// Notes that a command was sent, which may take effect from now on.
-    fn sent(&mut self, work: &Work, now: Nanos) {
+    pub fn sent(&mut self, work: &Work, now: Nanos) {
         let span = Span {
             sent: now,
             done: Nanos::MAX,
@@ -213,25 +248,23 @@ impl Ledger {
                     ..Item::default()
                 };
                 self.items.insert(id, item);
+                self.open_items.insert(id);
             }
             Work::AddEntry(id) => self.entries.sent(id),
             Work::SetTimer(id, ms) => {
                 let timer = Timer {
                     known: false,
-                    counted: false,
                     set: span,
                     ms,
                 };
                 self.timers.insert(id, timer);
+                self.open_timers.insert(id);
             }
             Work::Add(id, delay_ms) => {
                 let job = Job {
-                    known: false,
-                    done: None,
-                    maybe_done: false,
                     added: span,
                     delay_ms,
-                    lease: None,
+                    ..Job::default()
                 };
                 self.jobs.insert(id, job);
             }
@@ -240,8 +273,38 @@ impl Ledger {
     }
 
     /// Checks a reply. Returns the next command of the worker, if it must be this one.
-    fn reply(&mut self, work: &Work, reply: &Value, span: Span, draws: &mut Draws) -> Option<Work> {
+    pub fn reply(
+        &mut self,
+        work: &Work,
+        reply: &Value,
+        (span, trust): (Span, Trust),
+        draws: &mut Draws,
+    ) -> Option<Work> {
+        let is_certain = trust == Trust::Certain;
         match *work {
+            Work::Count(id) => self.counted(id, reply, span),
+            Work::Prepare(step) => self.entries.prepared = self.entries.prepared.max(step + 1),
+            _ if trust == Trust::Nothing => self.lost(work, (span.sent, span.done)),
+            Work::Take(ms) => return self.taken(reply, ms, (span, is_certain), draws),
+            Work::ReadEntry(_) => {
+                let nodes = &self.nodes;
+                // The clock may jump back between the delivery and its reply.
+                let may_be_over = |lease: Span, at| {
+                    wall(nodes, lease.sent, at).1 >= earliest(nodes, lease) + LEASE_MS * MILLI
+                };
+                let read = self.entries.read(reply, span, is_certain, &may_be_over);
+                let (entry, id) = read?;
+                let acknowledges = self.drains || draws.chance(700_000);
+                return acknowledges.then_some(Work::AckEntry(entry, id));
+            }
+            Work::Ack { id, token, stale } => {
+                self.acknowledged(id, token, stale, reply, span);
+                let job = self.jobs.get_mut(&id)?;
+                if !is_certain && job.done == Some(span.done) {
+                    (job.done, job.maybe_done) = (None, true);
+                }
+            }
+            _ if !is_certain => self.lost(work, (span.sent, span.done)),
             Work::Push(id) => self.items.get_mut(&id)?.known = Some(span.done),
             Work::Pop => self.popped(reply, span.done),
             Work::SetTimer(id, _) => {
@@ -249,29 +312,19 @@ impl Ledger {
                 timer.known = true;
                 timer.set.done = span.done;
             }
-            Work::Count(id) => self.counted(id, reply, span),
-            Work::Add(id, _) => {
-                let job = self.jobs.get_mut(&id)?;
+            Work::Add(id, _) => self.change_job(id, |job| {
                 job.known = true;
                 job.added.done = span.done;
-            }
-            Work::Take(ms) => return self.taken(reply, ms, span, draws),
-            Work::Ack { id, token, stale } => self.acknowledged(id, token, stale, reply, span),
-            Work::Prepare(step) => self.entries.prepared = self.entries.prepared.max(step + 1),
+            }),
             Work::AddEntry(id) => self.entries.added(id),
-            Work::ReadEntry(_) => {
-                let node = self.node;
-                // The clock may jump back between the delivery and its reply.
-                let may_be_over = |lease: Span, at| {
-                    wall(node, lease.sent, at).1 >= earliest(node, lease) + LEASE_MS * MILLI
-                };
-                let (entry, id) = self.entries.read(reply, span, &may_be_over)?;
-                let acknowledges = self.drains || draws.chance(700_000);
-                return acknowledges.then_some(Work::AckEntry(entry, id));
-            }
             Work::AckEntry(_, id) => self.entries.acknowledged(id, Some((reply, span.done))),
         }
         None
+    }
+
+    /// The group of the stream is gone, so it must be created again.
+    pub fn group_is_gone(&mut self) {
+        self.entries.prepared = 0;
     }
 
     fn popped(&mut self, reply: &Value, done: Nanos) {
@@ -287,6 +340,16 @@ impl Ledger {
         if item.delivered.replace(done).is_some() {
             broken("an item is delivered twice", id, item);
         }
+        self.open_items.remove(&id);
+    }
+
+    /// Changes a job, if it exists, and counts it if it is open.
+    fn change_job(&mut self, id: u64, change: impl FnOnce(&mut Job)) {
+        if let Some(job) = self.jobs.get_mut(&id) {
+            self.open_jobs -= usize::from(job.is_open());
+            change(job);
+            self.open_jobs += usize::from(job.is_open());
+        }
     }
 
     fn counted(&mut self, id: u64, reply: &Value, span: Span) {
@@ -294,7 +357,7 @@ impl Ledger {
             return;
         };
         let Some(count) = number(reply) else { return };
-        let first = earliest(self.node, timer.set) + timer.ms * MILLI;
+        let first = earliest(&self.nodes, timer.set) + timer.ms * MILLI;
         if count > 1 || !self.may_be_over(first, timer.set.sent, span.done) {
             broken(
                 "a timer has fired too early or too often",
@@ -302,13 +365,19 @@ impl Ledger {
                 &(timer, count),
             );
         }
-        if let Some(timer) = self.timers.get_mut(&id) {
-            // While draining, no crash can undo what the counter shows.
-            timer.counted = self.drains;
+        // While draining, no crash can undo what the counter shows.
+        if self.drains {
+            self.open_timers.remove(&id);
         }
     }
 
-    fn taken(&mut self, reply: &Value, ms: u64, span: Span, draws: &mut Draws) -> Option<Work> {
+    fn taken(
+        &mut self,
+        reply: &Value,
+        ms: u64,
+        (span, is_certain): (Span, bool),
+        draws: &mut Draws,
+    ) -> Option<Work> {
         let Value::Array(jobs) = reply else {
             return None;
         };
@@ -329,7 +398,7 @@ impl Ledger {
             // The reply was read late.
             return None;
         }
-        let due = earliest(self.node, job.added) + job.delay_ms * MILLI;
+        let due = earliest(&self.nodes, job.added) + job.delay_ms * MILLI;
         if !self.may_be_over(due, job.added.sent, span.done) {
             broken("a job comes before it is due", id, job);
         }
@@ -339,49 +408,47 @@ impl Ledger {
             return Some(Work::Ack { id, token, stale });
         }
         if let Some((_, lease, lease_ms)) = job.lease {
-            let end = earliest(self.node, lease) + lease_ms * MILLI;
+            let end = earliest(&self.nodes, lease) + lease_ms * MILLI;
             if !self.may_be_over(end, lease.sent, span.done) {
                 broken("a job is leased to two", id, job);
             }
         }
-        self.jobs.get_mut(&id)?.lease = Some((*token, span, ms));
+        if is_certain {
+            self.jobs.get_mut(&id)?.lease = Some((*token, span, ms));
+        }
         let acknowledges = self.drains || draws.chance(700_000);
         let (token, stale) = (*token, false);
         acknowledges.then_some(Work::Ack { id, token, stale })
     }
 
     fn acknowledged(&mut self, id: u64, token: i64, stale: bool, reply: &Value, span: Span) {
-        let Some(job) = self.jobs.get_mut(&id) else {
+        let Some(job) = self.jobs.get(&id) else {
             return;
         };
         match reply {
             Value::Int(1) if stale || job.done.is_some() => {
-                broken("a stale token is accepted", id, &(&*job, token));
+                broken("a stale token is accepted", id, &(job, token));
             }
-            Value::Int(1) => job.done = Some(span.done),
+            Value::Int(1) => self.change_job(id, |job| job.done = Some(span.done)),
             _ => {
                 let Some((current, lease, ms)) = job.lease else {
                     return;
                 };
-                let end = earliest(self.node, lease) + ms * MILLI;
-                let over = wall(self.node, lease.sent, span.done).1 >= end;
+                let end = earliest(&self.nodes, lease) + ms * MILLI;
+                let over = wall(&self.nodes, lease.sent, span.done).1 >= end;
                 if current == token && !over {
-                    broken("a valid token is refused", id, &(&*job, token));
+                    broken("a valid token is refused", id, &(job, token));
                 }
             }
         }
     }
 
     /// Considers a command that has no reply and that can no longer run.
-    fn lost(&mut self, work: &Work, times: Times) {
+    pub fn lost(&mut self, work: &Work, times: Times) {
         match *work {
             Work::Pop => self.lost_pops.push(times),
             Work::AckEntry(_, id) => self.entries.acknowledged(id, None),
-            Work::Ack { id, .. } => {
-                if let Some(job) = self.jobs.get_mut(&id) {
-                    job.maybe_done = true;
-                }
-            }
+            Work::Ack { id, .. } => self.change_job(id, |job| job.maybe_done = true),
             // Their effects stay unknown.
             _ => {}
         }
@@ -390,10 +457,11 @@ impl Ledger {
     /// Returns the times between which the items that nobody got were taken: a later item is popped
     /// later.
     fn missing_items(&self) -> Vec<Times> {
-        let known = self.items.values().filter(|item| item.delivered.is_none());
-        let known = known.filter_map(|item| Some((item.sent, item.known?)));
+        let open = self.open_items.iter().map(|id| &self.items[id]);
+        let known = open.filter_map(|item| Some((item.sent, item.known?)));
         let until = |known: Nanos| {
-            let later = self.items.values().filter(|other| other.sent > known);
+            let later = self.items.values().rev();
+            let later = later.take_while(|other| other.sent > known);
             later.filter_map(|other| other.delivered).min()
         };
         known
@@ -401,24 +469,16 @@ impl Ledger {
             .collect()
     }
 
-    /// Returns the number of jobs that are not acknowledged yet.
-    fn open_jobs(&self) -> usize {
-        let open = |job: &&Job| job.known && job.done.is_none() && !job.maybe_done;
-        self.jobs.values().filter(open).count()
-    }
-
     /// Returns a text about the promises that are not yet kept, in the time without faults.
     pub fn missing(&self) -> Option<String> {
-        let timers = self
-            .timers
-            .values()
-            .filter(|timer| timer.known && !timer.counted)
-            .count();
-        let jobs = self.open_jobs();
+        let is_known = |id: &&u64| self.timers[id].known;
+        let timers = self.open_timers.iter().filter(is_known).count();
+        let jobs = self.open_jobs;
         let items = self.missing_items();
         let taken = pops::explain(&items, &self.lost_pops);
         let entries = self.entries.missing();
-        let all = taken && self.empty_pops >= 3 && timers == 0 && jobs == 0 && entries == 0;
+        let popped = self.empty_pops >= 3 || self.items.is_empty();
+        let all = taken && popped && timers == 0 && jobs == 0 && entries == 0;
         let (items, pops) = (items.len(), self.lost_pops.len());
         let text = || {
             format!(
@@ -481,7 +541,7 @@ impl Party for Worker {
         let Some(work) = work else {
             return Some(50 * MILLI);
         };
-        let line = work.line();
+        let line = work.line("");
         let arguments: Vec<&str> = line.split(' ').collect();
         self.link.push(&arguments);
         let now = world::now();
@@ -506,7 +566,8 @@ impl Party for Worker {
             // The reply to an earlier attempt to create the group was lost.
             let exists = matches!(reply, Value::Error(text) if text.starts_with(b"BUSYGROUP"));
             if exists || !self.link.is_refused(reply, &work) {
-                self.next = ledger.reply(&work, reply, Span { sent, done }, draws);
+                let span = (Span { sent, done }, Trust::Certain);
+                self.next = ledger.reply(&work, reply, span, draws);
             }
         }
         if self.link.moves() || arrived.lost {

@@ -2,6 +2,8 @@
 
 use std::cell::Cell;
 
+use punctual_server::log::{Level, Logger};
+
 use crate::kernel::network::Address;
 use crate::kernel::streams::EndId;
 use crate::kernel::{DRIVER, Kernel, Nanos, NodeId};
@@ -80,6 +82,19 @@ pub fn send(end: EndId, bytes: &[u8]) -> usize {
     with(|kernel| {
         kernel.count_call();
         kernel.send(end, bytes).unwrap_or(0)
+    })
+}
+
+/// Returns a logger whose lines are printed with the trace.
+pub fn logger(node: NodeId) -> Logger {
+    if !with(|kernel| kernel.trace.prints) {
+        return Logger::silent();
+    }
+    Logger::lines(Level::Notice, move |_, line| {
+        with(|kernel| {
+            let now = kernel.now;
+            kernel.trace.tell(|| format!("log {node} {now} {line}"));
+        });
     })
 }
 

@@ -20,7 +20,6 @@ use crate::net::listener::Arrival;
 use crate::node::order::Order;
 use crate::node::waiting::answer_unserved;
 use crate::pubsub::Kind;
-use crate::replication::upstream::Address;
 
 /// Maximum silence of a connection. The state machine closes the connections of dead nodes much
 /// earlier; this limit is for strangers.
@@ -242,46 +241,23 @@ impl EventLoop {
     }
 
     /// Replicates another node. If this node already follows its address, does so only if `again`
-    /// is set.
+    /// is set. Does nothing during the load at startup, after which
+    /// [`follow_after_load`](crate::node::Shared::follow_after_load) follows.
     fn follow_node(&mut self, primary: NodeId, again: bool) {
-        let followed = self.shared.replication.upstream.primary();
-        if let Some(address) = self.node_address(primary)
+        let shared = Arc::clone(&self.shared);
+        let followed = shared.replication.upstream.primary();
+        if !shared.durability.is_loading()
+            && let Some(address) = shared.node_address(primary)
             && (again || followed.as_ref() != Some(&address))
         {
             self.in_turn(|this, turn| {
                 // CLUSTER RESET may have come first. It changes both roles with all shards locked.
                 turn.lock_all();
-                if this.own_primary() == Some(primary) {
+                if this.shared.own_primary() == Some(primary) {
                     this.shared.follow(turn, address);
                 }
             });
         }
-    }
-
-    /// Returns the primary of this node, according to the state machine.
-    fn own_primary(&self) -> Option<NodeId> {
-        let cluster = self.shared.cluster.as_ref()?;
-        cluster.read(|machine| machine.nodes().own().primary)
-    }
-
-    /// Returns the address for replication of a node, if it is known.
-    fn node_address(&self, node: NodeId) -> Option<Address> {
-        let cluster = self.shared.cluster.as_ref()?;
-        let address = cluster.read(|machine| {
-            let node = machine.nodes().get(node)?;
-            Some(node.address.clone())
-        });
-        let address = address.filter(|address| !address.host.is_empty())?;
-        let settings = &self.settings.tls;
-        // The first port is the encrypted one with `tls-cluster`.
-        let port = match settings.replication == settings.cluster {
-            true => address.port,
-            false => address.other_port,
-        };
-        Some(Address {
-            host: address.host,
-            port,
-        })
     }
 
     /// Deletes the keys of slots that another primary has taken.

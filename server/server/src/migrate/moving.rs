@@ -106,7 +106,7 @@ impl Migration {
         self.flags.clear();
         for parcel in &self.transfer.parcels {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
-            let flag = Arc::new(WatchFlag::new(number));
+            let flag = Arc::new(WatchFlag::of_all_changes(number));
             turn.watch(self.db, std::iter::once(&*parcel.key), &flag);
             self.flags.push(flag);
         }

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use punctual_cluster::NodeId;
 use punctual_cluster::slot::{SLOTS, SlotSet};
 use punctual_cluster::state::{Machine, Replication};
 use punctual_store::Turn;
@@ -12,6 +13,7 @@ use crate::cluster::{Cluster, Ports, Published};
 use crate::log;
 use crate::node::order::Order;
 use crate::node::{Shared, StopOnPanic};
+use crate::replication::upstream::Address;
 use crate::world::JoinHandle;
 
 impl Shared {
@@ -31,7 +33,8 @@ impl Shared {
         work: impl FnOnce(&mut Machine, u64) -> R,
     ) -> R {
         let (result, saved) = cluster.run(|machine, now_ms| {
-            machine.set_replication(self.own_replication(now_ms));
+            let follows = machine.nodes().own().primary.is_some();
+            machine.set_replication(self.own_replication(follows, now_ms));
             work(machine, now_ms)
         });
         match saved {
@@ -115,6 +118,50 @@ impl Shared {
         });
     }
 
+    /// Makes a node of a cluster the replica that its table says, after the load at startup. During
+    /// the load the node connects to no primary: a full synchronization would replace a keyspace
+    /// that is incomplete, and the append-only file would go on without the data that it brings.
+    pub(crate) fn follow_after_load(&self, turn: &mut Turn) {
+        turn.lock_all();
+        let address = self.primary_in_cluster();
+        if let Some(address) = address
+            && self.replication.upstream.primary().as_ref() != Some(&address)
+        {
+            self.follow(turn, address);
+        }
+    }
+
+    /// Returns the address of the primary that this node of a cluster replicates.
+    pub(crate) fn primary_in_cluster(&self) -> Option<Address> {
+        self.node_address(self.own_primary()?)
+    }
+
+    /// Returns the primary of this node, according to the state machine.
+    pub(crate) fn own_primary(&self) -> Option<NodeId> {
+        let cluster = self.cluster.as_ref()?;
+        cluster.read(|machine| machine.nodes().own().primary)
+    }
+
+    /// Returns the address for replication of a node, if it is known.
+    pub(crate) fn node_address(&self, node: NodeId) -> Option<Address> {
+        let cluster = self.cluster.as_ref()?;
+        let address = cluster.read(|machine| {
+            let node = machine.nodes().get(node)?;
+            Some(node.address.clone())
+        });
+        let address = address.filter(|address| !address.host.is_empty())?;
+        let settings = self.settings();
+        // The first port is the encrypted one with `tls-cluster`.
+        let port = match settings.tls.replication == settings.tls.cluster {
+            true => address.port,
+            false => address.other_port,
+        };
+        Some(Address {
+            host: address.host,
+            port,
+        })
+    }
+
     /// Notes that no write runs any more, since clients are paused for a manual failover.
     pub(crate) fn note_cluster_pause(&self) {
         if let Some(cluster) = &self.cluster {
@@ -140,15 +187,17 @@ impl Shared {
         });
     }
 
-    /// Returns the state of this node's replication for the state machine.
-    fn own_replication(&self, now_ms: u64) -> Replication {
+    /// Returns the state of this node's replication for the state machine, in whose table this node
+    /// `follows` a primary.
+    fn own_replication(&self, follows: bool, now_ms: u64) -> Replication {
         let upstream = &self.replication.upstream;
         let replica = self.replication.is_replica();
         let silence_ms = u64::try_from(upstream.silence().as_millis()).unwrap_or(u64::MAX);
         Replication {
             offset: self.replication.offset(),
             last_input_ms: now_ms.saturating_sub(if replica { silence_ms } else { 0 }),
-            has_data: !replica || upstream.is_synced(),
+            // Until the end of the load at startup, a node does not follow its primary yet.
+            has_data: !follows || replica && upstream.is_synced(),
         }
     }
 }

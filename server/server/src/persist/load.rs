@@ -164,6 +164,9 @@ pub(crate) fn at_start(
     );
     let done = load_and_append(shared, start, &mut turn, runner);
     shared.claim_loaded_slots(&mut turn);
+    if done.is_ok() {
+        shared.follow_after_load(&mut turn);
+    }
     drop(turn);
     let loading = &shared.durability.loading;
     loading.active.store(false, Ordering::Release);

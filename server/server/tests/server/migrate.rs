@@ -265,6 +265,36 @@ fn the_loop_serves_clients_during_a_migration_and_no_change_is_lost() {
     }
 }
 
+/// WATCH ignores changes of a stream's groups, but a copy without them would deliver entries twice.
+#[test]
+fn no_delivery_and_no_acknowledgement_is_lost_during_a_migration() {
+    let (ours, redis) = (start(1), Redis::start(&[]));
+    let (mut a, mut c) = (Wire::open(&ours), Wire::open(&ours));
+    for id in 1..=4 {
+        a.run(&format!("XADD s {id} f v"));
+    }
+    a.run("XGROUP CREATE s g 0");
+    a.run("XREADGROUP GROUP g one COUNT 1 STREAMS s >");
+    redis.freeze();
+    a.send(&[&format!("MIGRATE 127.0.0.1 {} s 0 60000", redis.port)]);
+    wait_for_migration(&mut c);
+    c.expect(
+        &[
+            "XREADGROUP GROUP g two COUNT 2 STREAMS s >",
+            "XACK s g 1 2",
+            "EXISTS s",
+        ],
+        "*1|*2|$1|s|*2|*2|$3|2-0|*2|$1|f|$1|v|*2|$3|3-0|*2|$1|f|$1|v|:2|:1|",
+    );
+    redis.signal(Signal::CONT);
+    a.receive("+OK|");
+    Wire::to(redis.port).expect(
+        &["XREADGROUP GROUP g one STREAMS s >", "XPENDING s g"],
+        "*1|*2|$1|s|*1|*2|$3|4-0|*2|$1|f|$1|v|*4|:2|$3|3-0|$3|4-0|*2|*2|$3|one|$1|1|*2|$3|two|$1|1|",
+    );
+    assert_eq!(c.int("EXISTS s"), 0);
+}
+
 #[test]
 fn a_silent_target_times_out_and_the_key_stays() {
     let (ours, redis) = (start(1), Redis::start(&[]));

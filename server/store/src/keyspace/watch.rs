@@ -16,6 +16,8 @@ use crate::time::Now;
 #[derive(Debug)]
 pub struct WatchFlag {
     client: u64,
+    /// Whether changes of a stream's groups count, which WATCH ignores.
+    groups: bool,
     raised: AtomicBool,
 }
 
@@ -24,7 +26,17 @@ impl WatchFlag {
     pub const fn new(client: u64) -> Self {
         Self {
             client,
+            groups: false,
             raised: AtomicBool::new(false),
+        }
+    }
+
+    /// Creates a flag that is raised by all changes. WATCH ignores changes of a stream's groups, as
+    /// in Redis. No client and no other flag may have the number.
+    pub const fn of_all_changes(number: u64) -> Self {
+        Self {
+            groups: true,
+            ..Self::new(number)
         }
     }
 
@@ -152,6 +164,16 @@ impl Watched {
             }
             watcher.flag.raise();
         }
+    }
+
+    /// Raises the flags of a stream's watchers for which changes of its groups count.
+    pub(crate) fn groups_changed(&self, db: usize, key: &[u8]) {
+        let watchers = self.dbs.get(db).and_then(|keys| keys.get(key));
+        let flags = watchers.into_iter().flat_map(BTreeMap::values);
+        let flags = flags.map(|watcher| &watcher.flag);
+        flags
+            .filter(|flag| flag.groups)
+            .for_each(|flag| flag.raise());
     }
 
     /// Raises the flags of the watchers of database `db` before all keys of `old` are replaced by

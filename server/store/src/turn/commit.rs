@@ -195,12 +195,17 @@ impl Turn<'_> {
     }
 
     /// Same as [`Turn::commit`], for a change of a stream's groups. As in Redis, such a change
-    /// neither raises WATCH flags nor serves blocked clients.
+    /// neither raises WATCH flags nor serves blocked clients. It raises the flags that tell whether
+    /// a copy of the key is out of date ([`WatchFlag::of_all_changes`]).
+    ///
+    /// [`WatchFlag::of_all_changes`]: crate::keyspace::watch::WatchFlag::of_all_changes
     pub(crate) fn commit_group(&mut self, db: usize, key: &[u8], event: Option<&str>, count: u64) {
         self.changed = true;
         self.stats.dirty += count;
         self.note_for_log(db, key);
         if self.observed {
+            let number = self.store.shard_of(key);
+            self.shard_mut(number).watched.groups_changed(db, key);
             self.note_change(db, key);
         }
         if let Some(event) = event {

@@ -171,6 +171,38 @@ mod tests {
     }
 
     #[test]
+    fn changes_of_groups_raise_only_flags_of_all_changes() {
+        let mut w = Watching::new(4);
+        w.fixture.run("XADD s 1 f v");
+        let lines = [
+            "XGROUP CREATE s g 0",
+            "XGROUP CREATECONSUMER s g a",
+            "XREADGROUP GROUP g a STREAMS s >",
+            "XCLAIM s g b 0 1",
+            "XAUTOCLAIM s g c 0 0",
+            "XGROUP SETLEASE s g 100",
+            "XACK s g 1",
+            "XGROUP SETID s g 0",
+            "XGROUP DELCONSUMER s g a",
+            "XGROUP DESTROY s g",
+        ];
+        let all = Arc::new(WatchFlag::of_all_changes(8));
+        for line in lines {
+            let keys = || [&b"s"[..]].into_iter();
+            w.fixture.with_turn(|turn| turn.watch(0, keys(), &all));
+            w.watch(0, "s");
+            let reply = w.fixture.run(line);
+            assert!(!reply.starts_with('-'), "{line}: {reply}");
+            assert!(!w.flag.is_raised(), "{line}");
+            assert!(all.is_raised(), "{line}");
+            let key: WatchedKey = (0, b"s"[..].into());
+            w.fixture
+                .with_turn(|turn| turn.unwatch([&key].into_iter(), &all));
+            assert!(!w.changed(), "{line}");
+        }
+    }
+
+    #[test]
     fn flags_are_raised_without_event_classes() {
         let mut w = Watching::new(1);
         w.fixture.classes = crate::events::Classes::none();

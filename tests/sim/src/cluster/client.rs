@@ -328,11 +328,8 @@ impl Client {
         let main = op.replies.last().cloned().unwrap_or(Value::NullBulk);
         let rightful = sent.rightful && rights.may(tag.slot, op.node, op.asking);
         self.done += 1;
-        if !op.asking && !sent.may_own && !rights.may_own(tag.slot, op.node) {
-            let (slot, node) = (tag.slot, op.node);
-            verdict::stop(&format!(
-                "node {node} serves slot {slot}, which it does not own"
-            ));
+        if !op.asking {
+            rights.expect_owner(tag.slot, op.node, sent.may_own);
         }
         if op.form == Form::Read {
             tag.check(op.node, &main, rightful);

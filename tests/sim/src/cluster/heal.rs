@@ -1,12 +1,13 @@
 //! The end of a run: faults have ended. All slots are served again in time, all nodes see the same
 //! cluster, all promises are kept, and each key is at the owner of its slot and its replicas.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_cluster::slot::{SLOTS, SlotSet, of_key};
 use punctual_resp::Value;
 
 use super::client::LAST;
+use super::crew::Crew;
 use super::operator::text_of;
 use super::view::{View, ranges};
 use super::{Cluster, Task};
@@ -20,6 +21,10 @@ const LOADING: Nanos = 60 * SECOND;
 const SERVED: Nanos = 3 * SECOND;
 /// Time after which a manual failover has been carried out or given up.
 const FAILOVER: Nanos = 6 * SECOND;
+/// Time in which workers finish.
+const WORKS: Nanos = 60 * SECOND;
+/// Time after which the last leases have ended.
+const REST: Nanos = 5 * SECOND;
 /// Time in which views become equal and replicas get their data.
 const CONVERGED: Nanos = 60 * SECOND;
 
@@ -51,6 +56,7 @@ impl Cluster {
         self.until_views_agree(true);
         self.until_routes_agree();
         self.last_operations();
+        self.last_works();
         let digests = self.compare_data();
         self.check_places();
         if self.shape.restarts {
@@ -215,10 +221,10 @@ impl Cluster {
 
     /// Moves a key to the owner of its slot. The owner's own key wins.
     fn bring_home(&mut self, node: NodeId, owner: NodeId, key: &str, slot: u16) {
-        let doubtful = self.clients.iter().flat_map(|client| &client.tags);
-        let doubtful = doubtful
-            .filter(|tag| tag.slot == slot)
-            .all(|tag| tag.is_doubtful);
+        let tags = self.clients.iter().flat_map(|client| &client.tags);
+        let tags = tags.map(|tag| (tag.slot, tag.is_doubtful));
+        let crews = self.crews.iter().map(|crew| (crew.slot, crew.is_doubtful));
+        let doubtful = tags.chain(crews).all(|(own, doubt)| own != slot || doubt);
         let marked = self.view(node).unwrap_or_default().moving.contains(&slot);
         if !doubtful && marked {
             // After a start with an old file: a node keeps keys of a slot of another node.
@@ -265,6 +271,36 @@ impl Cluster {
         }
     }
 
+    /// Lets workers finish what was promised.
+    fn last_works(&mut self) {
+        for crew in &mut self.crews {
+            crew.ledger.drains = true;
+        }
+        let until = world::now() + WORKS;
+        while let Some(missing) = self.crews.iter().find_map(Crew::missing) {
+            if world::now() > until {
+                verdict::stop(&format!("after the faults, works are missing: {missing}"));
+            }
+            self.pause(100 * MILLI);
+        }
+        self.crews.iter_mut().for_each(|crew| crew.has_ended = true);
+        // What is left has no promise: all leases end, and all timers fire.
+        self.pause(if self.crews.is_empty() { 0 } else { REST });
+    }
+
+    /// Returns the digest of each key of a node.
+    fn values(&mut self, node: NodeId) -> BTreeMap<String, String> {
+        let keys = self.keys(node);
+        let words: Vec<&str> = keys.iter().map(String::as_str).collect();
+        let line = [&["DEBUG", "DIGEST-VALUE"], &words[..]].concat();
+        let digests = match self.ask(node, &line) {
+            Some(Value::Array(digests)) => digests,
+            other => verdict::stop(&format!("DEBUG DIGEST-VALUE at node {node}: {other:.300?}")),
+        };
+        let digests = digests.iter().map(text_of);
+        keys.iter().cloned().zip(digests).collect()
+    }
+
     /// Waits until each replica has its primary's data. Returns the digest of each node.
     fn compare_data(&mut self) -> Vec<Option<String>> {
         let until = world::now() + CONVERGED;
@@ -284,12 +320,12 @@ impl Cluster {
                 return digests;
             };
             if world::now() > until {
-                let (ours, theirs) = (self.keys(primary), self.keys(replica));
-                let ours: BTreeSet<_> = ours.into_iter().collect();
-                let theirs: BTreeSet<_> = theirs.into_iter().collect();
+                let (ours, theirs) = (self.values(primary), self.values(replica));
+                let differs = |key: &&String| ours.get(*key) != theirs.get(*key);
+                let keys: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
+                let keys: Vec<_> = keys.into_iter().filter(differs).collect();
                 verdict::stop(&format!(
-                    "replica {replica} differs from its primary {primary}: {:?}",
-                    ours.symmetric_difference(&theirs).collect::<Vec<_>>()
+                    "replica {replica} differs from its primary {primary}: {keys:?}"
                 ));
             }
             self.pause(200 * MILLI);

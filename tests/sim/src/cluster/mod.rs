@@ -11,6 +11,7 @@
 //! operator has repaired the slot.
 
 mod client;
+mod crew;
 mod faults;
 mod heal;
 mod mover;
@@ -34,6 +35,7 @@ use crate::kernel::{MILLI, Nanos, NodeId, SECOND};
 use crate::plan::Plan;
 use crate::{verdict, world};
 use client::Client;
+use crew::Crew;
 use mover::{Mover, Progress};
 use operator::Question;
 use plan::Shape;
@@ -48,6 +50,8 @@ const TIMEOUT: Nanos = 1_500 * MILLI;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Task {
     Client(usize),
+    /// A worker of a crew.
+    Hand(usize, usize),
     Move,
     Fault,
     Kill(NodeId),
@@ -62,6 +66,7 @@ pub struct Cluster {
     shape: Shape,
     draws: Draws,
     clients: Vec<Client>,
+    crews: Vec<Crew>,
     mover: Mover,
     watch: Watch,
     chores: Chores,
@@ -96,6 +101,16 @@ impl Rights<'_> {
         named || self.mover.names(slot, node) || self.watch.announces(node, slot)
     }
 
+    /// Fails the run if a node has carried out a command of a slot that is not its own. `could`
+    /// tells whether it could see itself as the owner when the command was sent.
+    fn expect_owner(&self, slot: u16, node: NodeId, could: bool) {
+        if !could && !self.may_own(slot, node) {
+            verdict::stop(&format!(
+                "node {node} serves slot {slot}, which it does not own"
+            ));
+        }
+    }
+
     /// Returns the node at which a slot arrives.
     fn target(&self, slot: u16) -> Option<NodeId> {
         let moving = self.mover.now.as_ref();
@@ -114,8 +129,11 @@ impl Rights<'_> {
 pub fn run(seed: u64, plan: Plan, shape: Shape) -> ! {
     world::with(|kernel| kernel.network.tap.port = Some(BUS));
     let clients = (0..plan.clients).map(|number| Client::new(number, plan.nodes, &shape));
+    let crews = plan.workers.chunks(crew::ROLES.len()).enumerate();
+    let crews = crews.map(|(number, roles)| Crew::new(number, roles, plan.nodes, shape.strict));
     let mut cluster = Cluster {
         clients: clients.collect(),
+        crews: crews.collect(),
         mover: Mover::default(),
         watch: Watch::new(plan.nodes),
         chores: Chores::default(),
@@ -179,6 +197,7 @@ impl Cluster {
                 // The slow log measures real time, which differs between two runs.
                 .option("slowlog-log-slower-than", "-1")
                 .option("seed", &(1_000 + node).to_string())
+                .logger(world::logger(node))
                 .spawn();
             match server {
                 Ok(server) => server.join(),
@@ -191,6 +210,11 @@ impl Cluster {
     fn storm(&mut self) {
         for client in 0..self.clients.len() {
             self.wake(world::now(), Task::Client(client));
+        }
+        for crew in 0..self.crews.len() {
+            for hand in 0..crew::ROLES.len() {
+                self.wake(world::now(), Task::Hand(crew, hand));
+            }
         }
         self.wake(world::now() + SECOND, Task::Move);
         if self.plan.fault_every > 0 {
@@ -220,6 +244,7 @@ impl Cluster {
             self.wakes.remove(&task);
             match task {
                 Task::Client(client) => self.act(client),
+                Task::Hand(crew, hand) => self.work(crew, hand),
                 Task::Move => self.act_move(),
                 Task::Fault => self.fault(),
                 Task::Kill(node) => self.kill(node),
@@ -243,6 +268,16 @@ impl Cluster {
         }
     }
 
+    fn work(&mut self, crew: usize, hand: usize) {
+        let rights = Rights {
+            watch: &self.watch,
+            mover: &self.mover,
+        };
+        if let Some(at) = self.crews[crew].act(hand, &rights, &mut self.draws) {
+            self.wake(at, Task::Hand(crew, hand));
+        }
+    }
+
     fn changed(&mut self, end: EndId) {
         let rights = Rights {
             watch: &self.watch,
@@ -253,6 +288,9 @@ impl Cluster {
                 let pause = self.draws.between(0, self.plan.habits.pause / 2);
                 self.wake(world::now() + pause, Task::Client(at));
             }
+        } else if let Some((at, hand)) = self.hand_of(end) {
+            self.crews[at].changed(hand, &rights, &mut self.draws);
+            self.wake(world::now(), Task::Hand(at, hand));
         } else if self.mover.owns(end) {
             let progress = self.mover.changed();
             self.progress(progress);
@@ -263,14 +301,26 @@ impl Cluster {
         }
     }
 
+    /// Returns the crew and the number of the worker with this connection.
+    fn hand_of(&self, end: EndId) -> Option<(usize, usize)> {
+        let hands = self.crews.iter().map(|crew| crew.owner_of(end));
+        hands.enumerate().find_map(|(at, hand)| Some((at, hand?)))
+    }
+
+    /// Returns the slots of all clients and crews.
+    fn slots(&self) -> Vec<u16> {
+        let tags = self.clients.iter().flat_map(|client| &client.tags);
+        let crews = self.crews.iter().map(|crew| crew.slot);
+        tags.map(|tag| tag.slot).chain(crews).collect()
+    }
+
     /// Begins a move, or its next step.
     fn act_move(&mut self) {
         if self.mover.now.is_none() {
             if !self.shape.moves || self.heals {
                 return;
             }
-            let tags = self.clients.iter().flat_map(|client| &client.tags);
-            let slots: Vec<u16> = tags.map(|tag| tag.slot).collect();
+            let slots = self.slots();
             if !self.mover.begin(&slots, &self.watch, &mut self.draws) {
                 self.wake(world::now() + SECOND, Task::Move);
                 return;
@@ -278,6 +328,8 @@ impl Cluster {
             if let Some(moving) = &self.mover.now {
                 let slot = moving.slot;
                 self.each_tag(slot, tag::Tag::moves);
+                let now = world::now();
+                self.each_crew(slot, |crew| crew.exposed = Some(now));
             }
         }
         let progress = self.mover.act(&self.names);
@@ -301,10 +353,16 @@ impl Cluster {
         tags.filter(|tag| tag.slot == slot).for_each(change);
     }
 
+    fn each_crew(&mut self, slot: u16, change: impl Fn(&mut Crew)) {
+        let crews = self.crews.iter_mut();
+        crews.filter(|crew| crew.slot == slot).for_each(change);
+    }
+
     /// Notes that the keys of a slot may be in two places.
     fn doubt(&mut self, slot: u16) {
         world::with(|kernel| kernel.trace.tell(|| format!("doubt {slot}")));
         self.each_tag(slot, tag::Tag::doubt);
+        self.each_crew(slot, |crew| crew.is_doubtful = true);
         if let Some(moving) = self.mover.now.as_mut().filter(|moving| moving.slot == slot) {
             moving.is_doubtful = true;
         }
@@ -319,9 +377,20 @@ impl Cluster {
 
     fn taken(&mut self, taken: &Taken) {
         let moving = self.mover.now.clone();
-        let tags = self.clients.iter().flat_map(|client| &client.tags);
-        let slots: Vec<u16> = tags.map(|tag| tag.slot).collect();
-        for slot in slots.into_iter().filter(|slot| taken.slots.contains(*slot)) {
+        let moves = |slot: u16| {
+            let named = self.mover.named.get(&slot);
+            let now = moving.as_ref().is_some_and(|moving| moving.slot == slot);
+            now || named.is_some_and(|named| [taken.by, taken.from].contains(named))
+        };
+        if taken.shared && !taken.slots.iter().all(moves) {
+            let Taken { by, from, .. } = taken;
+            verdict::stop(&format!("a slot has two owners in one epoch: {from}, {by}"));
+        }
+        for slot in self
+            .slots()
+            .into_iter()
+            .filter(|slot| taken.slots.contains(*slot))
+        {
             let arrives = moving
                 .as_ref()
                 .is_some_and(|m| m.slot == slot && m.to == taken.by);
@@ -329,6 +398,7 @@ impl Cluster {
             if taken.elected {
                 if !self.shape.strict {
                     self.each_tag(slot, tag::Tag::elected);
+                    self.each_crew(slot, |crew| crew.is_doubtful |= crew.exposed.is_some());
                 }
             } else if taken.stolen || !arrives && !named {
                 self.doubt(slot);
@@ -346,11 +416,14 @@ impl Cluster {
 
     fn report(&self) -> ! {
         let done: u64 = self.clients.iter().map(|client| client.done).sum();
+        let works: u64 = self.crews.iter().map(|crew| crew.done).sum();
+        let doubtful = self.crews.iter().filter(|crew| crew.is_doubtful).count();
+        let done = done + works;
         let redirected: u64 = self.clients.iter().map(|client| client.redirected).sum();
         let figures = world::with(|kernel| {
             format!(
-                "hash {:016x} simulated_ms {} commands {done} redirected {redirected} packets {} \
-                 elections {} moves {} open {} kills {} calls {} handovers {}",
+                "hash {:016x} simulated_ms {} commands {done} redirected {redirected} \
+                 works {works} doubtful {doubtful} packets {} elections {} moves {} open {} kills {} calls {} handovers {}",
                 kernel.trace.hash(),
                 kernel.now / MILLI,
                 self.watch.packets,

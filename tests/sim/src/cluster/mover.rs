@@ -36,6 +36,8 @@ pub struct Move {
     pub from: NodeId,
     pub to: NodeId,
     step: Step,
+    /// Number of keys of the next list.
+    batch: usize,
     /// Replaces keys that the new owner has already: copies of a transfer without a reply.
     replaces: bool,
     until: Nanos,
@@ -89,6 +91,7 @@ impl Mover {
             from,
             to: others[draws.index(others.len())],
             step: Step::Import,
+            batch: 3,
             replaces: false,
             until: world::now() + MOVE,
             has_ended: false,
@@ -220,7 +223,7 @@ impl Move {
             Step::Migrate => set_slot(["MIGRATING", &names[self.to]]),
             Step::AssignAtNew | Step::AssignAtOld => set_slot(["NODE", &names[self.to]]),
             Step::List => {
-                let line = ["CLUSTER", "GETKEYSINSLOT", &slot, "3"];
+                let line = ["CLUSTER", "GETKEYSINSLOT", &slot, &self.batch.to_string()];
                 line.map(str::to_owned).to_vec()
             }
             Step::Send(keys) => {
@@ -279,6 +282,7 @@ impl Move {
                 let Value::Array(keys) = reply else {
                     verdict::stop(&format!("GETKEYSINSLOT: {reply:.100?}"));
                 };
+                self.batch = (2 * self.batch).min(1_000);
                 let name = |key: &Value| match key {
                     Value::Bulk(bytes) => String::from_utf8_lossy(bytes).into_owned(),
                     other => verdict::stop(&format!("GETKEYSINSLOT: {other:.100?}")),

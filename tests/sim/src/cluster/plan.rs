@@ -53,6 +53,7 @@ impl Plan {
         // A server ends if it cannot save its nodes.conf.
         plan.weather.failed_writes = 0;
         plan.weather.failed_syncs = 0;
+        plan.workers = super::crew::ROLES.repeat(draws.one_of(&[0, 1, 1, 2]));
         plan.weather.drift_ppm = draws.one_of(&[0, 0, 50, 500]);
         (plan.writable, plan.failovers, plan.promotions) = (false, false, false);
         let strict = draws.chance(200_000);

@@ -74,11 +74,14 @@ impl View {
         self.lines.values().map(|line| &line.slots)
     }
 
-    /// Forgets the owners of slots.
+    /// Forgets the owners of slots. A primary without other slots has no epoch that counts.
     pub fn leave_out(&mut self, slots: &SlotSet) {
-        self.lines
-            .values_mut()
-            .for_each(|line| line.slots.subtract(slots));
+        for line in self.lines.values_mut() {
+            line.slots.subtract(slots);
+            if line.slots.is_empty() {
+                line.epoch = 0;
+            }
+        }
     }
 
     /// Returns whether no node seems to fail or is only half known.

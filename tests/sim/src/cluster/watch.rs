@@ -1,7 +1,9 @@
 //! What the bus shows: a copy of each packet of the simulated network, and the rules that hold at
 //! every step.
 //!
-//! - In one configuration epoch, a slot has one owner.
+//! - In one configuration epoch, a slot has one owner. Only a slot that the operator moves may have
+//!   two for a while: its new owner takes an epoch without asking others, as in Redis, and another
+//!   node may have the same one.
 //! - A node votes for one candidate in an epoch, also after a restart.
 //! - A node's file has the votes and epochs that the node has revealed.
 //!
@@ -29,6 +31,8 @@ pub struct Taken {
     pub elected: bool,
     /// The new owner was a replica of another node.
     pub stolen: bool,
+    /// Both owners claim the slots in the same epoch.
+    pub shared: bool,
 }
 
 /// State that a node has revealed on the bus.
@@ -115,8 +119,51 @@ impl Watch {
             return;
         }
         let news = header.slots.clone();
-        (shown.config_epoch, shown.slots) = (epoch, header.slots);
+        let mut given_up = std::mem::replace(&mut shown.slots, header.slots);
+        given_up.subtract(&news);
+        shown.config_epoch = epoch;
+        self.give_up(sender, &given_up);
         self.claim(sender, epoch, &news, was);
+    }
+
+    /// Considers slots that a primary no longer claims. If another node claims them in the same
+    /// epoch, it is their owner.
+    fn give_up(&mut self, node: NodeId, slots: &SlotSet) {
+        for slot in slots.iter() {
+            let Some((owner, epoch)) = self.owners[usize::from(slot)] else {
+                continue;
+            };
+            let claims = |other: &NodeId| {
+                let shown = &self.nodes[*other];
+                *other != node && shown.config_epoch == epoch && self.announces(*other, slot)
+            };
+            if owner == node
+                && let Some(by) = (1..self.nodes.len()).find(claims)
+            {
+                self.owners[usize::from(slot)] = Some((by, epoch));
+                self.owned[node] -= 1;
+                self.owned[by] += 1;
+                self.note_shared(slot, node, by);
+            }
+        }
+    }
+
+    /// Notes a new owner of a slot in the same epoch.
+    fn note_shared(&mut self, slot: u16, from: NodeId, by: NodeId) {
+        self.taken.push(Taken {
+            slots: SlotSet::from_iter([slot]),
+            from,
+            by,
+            elected: false,
+            stolen: true,
+            shared: true,
+        });
+    }
+
+    /// Returns whether a node was given a vote in an epoch.
+    fn has_vote(&self, node: NodeId, epoch: u64) -> bool {
+        let mut votes = self.votes.iter();
+        votes.any(|((_, voted), candidate)| *voted == epoch && *candidate == node)
     }
 
     /// Checks that a node votes for one candidate in an epoch.
@@ -139,12 +186,17 @@ impl Watch {
     fn claim(&mut self, node: NodeId, epoch: u64, slots: &SlotSet, was: Option<Name>) {
         let mut lost: BTreeMap<NodeId, SlotSet> = BTreeMap::new();
         for slot in slots.iter() {
-            let owner = &mut self.owners[usize::from(slot)];
-            match *owner {
+            match self.owners[usize::from(slot)] {
                 Some((other, known)) if other != node && known == epoch => {
-                    verdict::stop(&format!(
-                        "slot {slot} has two owners in epoch {epoch}: {other} and {node}"
-                    ));
+                    if self.has_vote(node, epoch) && self.has_vote(other, epoch) {
+                        verdict::stop(&format!(
+                            "slot {slot} has two owners in epoch {epoch}: {other} and {node}"
+                        ));
+                    }
+                    self.owned[other] -= 1;
+                    self.owned[node] += 1;
+                    self.owners[usize::from(slot)] = Some((node, epoch));
+                    self.note_shared(slot, other, node);
                 }
                 Some((_, known)) if known > epoch => {}
                 other => {
@@ -155,7 +207,7 @@ impl Watch {
                         }
                     }
                     self.owned[node] += 1;
-                    *owner = Some((node, epoch));
+                    self.owners[usize::from(slot)] = Some((node, epoch));
                 }
             }
         }
@@ -173,6 +225,7 @@ impl Watch {
                 by: node,
                 elected,
                 stolen: was.is_some() && !elected,
+                shared: false,
             });
         }
     }
@@ -228,7 +281,11 @@ impl Watch {
             let copy = format!("{}\n", copy.trim_end());
             (sum == format!("{:016x}", crc64(copy.as_bytes()))).then_some(copy)
         };
-        let names = ["nodes.conf.save-0", "nodes.conf.save-1", "nodes.conf.save-2"];
+        let names = [
+            "nodes.conf.save-0",
+            "nodes.conf.save-1",
+            "nodes.conf.save-2",
+        ];
         let copies = names.into_iter().filter_map(copy);
         let newest = copies.max_by_key(|copy| number(copy));
         if let Some(newest) = newest

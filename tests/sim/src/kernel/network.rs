@@ -239,7 +239,10 @@ impl Kernel {
             side: 0,
         };
         let end = self.end(id);
-        if accepted {
+        if accepted && end.closed {
+            // The owner has given up meanwhile, so the accepting end must go too.
+            self.reset_peer(id);
+        } else if accepted {
             end.connected = true;
         } else {
             end.error = Some(libc::ECONNREFUSED);

@@ -10,6 +10,7 @@ mod owners;
 mod pairs;
 mod ports;
 mod repairs;
+mod restarts;
 mod session;
 mod usage;
 
