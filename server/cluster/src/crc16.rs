@@ -43,6 +43,12 @@ pub(crate) fn of_hash_tag(key: &[u8]) -> u16 {
     if let Some(crc) = carryless::of_hash_tag(key) {
         return crc;
     }
+    of_hash_tag_by_tables(key)
+}
+
+/// Kept apart so that [`of_hash_tag`] stays small where it is inlined.
+#[inline(never)]
+fn of_hash_tag_by_tables(key: &[u8]) -> u16 {
     match has_brace(key) {
         false => by_tables(key),
         true => by_tables(hash_tag(key)),

@@ -52,16 +52,23 @@ pub(super) fn crc16(bytes: &[u8]) -> Option<(u16, bool)> {
 
 #[target_feature(enable = "pclmulqdq")]
 fn of_key(key: &[u8]) -> u16 {
-    match by_blocks(key) {
-        (crc, false) => crc,
-        (_, true) => of_key_with_brace(key),
+    if key.len() <= BLOCK {
+        let block = short_block(key);
+        if !has_brace(block) {
+            return crc_of_block(block);
+        }
     }
+    of_other_key(key)
 }
 
+/// Kept apart so that [`of_key`] needs no stack for short keys without a brace.
 #[inline(never)]
 #[target_feature(enable = "pclmulqdq")]
-fn of_key_with_brace(key: &[u8]) -> u16 {
-    by_blocks(hash_tag(key)).0
+fn of_other_key(key: &[u8]) -> u16 {
+    match by_blocks(key) {
+        (crc, false) => crc,
+        (_, true) => by_blocks(hash_tag(key)).0,
+    }
 }
 
 #[inline]

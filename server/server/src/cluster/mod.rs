@@ -63,9 +63,15 @@ struct Node {
     machine: Machine,
     /// What loop 0 does, each with the number of the table that must be saved before.
     tasks: VecDeque<(u64, Task)>,
-    /// Whether one of the tasks makes this replica a primary. Until then it serves nothing, so the
-    /// routes do not change.
-    promotes: bool,
+}
+
+impl Node {
+    /// Returns whether a task will make this replica a primary. Until then it serves nothing, so
+    /// the routes do not change.
+    fn will_be_promoted(&self) -> bool {
+        let promotes = |task: &Task| matches!(task, Task::Order(Output::Promoted));
+        self.tasks.iter().any(|(_, task)| promotes(task))
+    }
 }
 
 /// Work for loop 0.
@@ -119,7 +125,6 @@ impl Cluster {
             node: Mutex::new(Node {
                 machine,
                 tasks: VecDeque::new(),
-                promotes: false,
             }),
             saver: Saver::new(file),
             routes: RwLock::default(),
@@ -164,14 +169,13 @@ impl Cluster {
         {
             return (result, Err(error));
         }
-        node.promotes |= orders.contains(&Output::Promoted);
-        let published = match published && !node.promotes {
-            true => self.publish(&node.machine),
-            false => Published::Nothing,
-        };
         let (table, _) = self.saver.numbers();
         let orders = orders.into_iter().map(|order| (table, Task::Order(order)));
         node.tasks.extend(orders);
+        let published = match published && !node.will_be_promoted() {
+            true => self.publish(&node.machine),
+            false => Published::Nothing,
+        };
         (result, Ok(published))
     }
 
@@ -192,8 +196,6 @@ impl Cluster {
         let (_, saved) = self.saver.numbers();
         let mut node = self.node.lock();
         let count = node.tasks.partition_point(|(table, _)| *table <= saved);
-        let is_promoted = |(_, task): &(u64, Task)| matches!(task, Task::Order(Output::Promoted));
-        node.promotes = node.tasks.iter().skip(count).any(is_promoted);
         node.tasks.drain(..count).map(|(_, task)| task).collect()
     }
 

@@ -38,7 +38,7 @@ pub(crate) trait Input: io::Read + io::Seek + Send {
     fn length(&self) -> io::Result<u64>;
 }
 
-/// Operations on files and folders.
+/// Operations on files and folders; without further code, those of the operating system.
 pub(crate) trait Files: Send + Sync {
     /// Opens a file to read it.
     fn open(&self, path: &Path) -> io::Result<Box<dyn Input>> {
@@ -68,10 +68,21 @@ pub(crate) trait Files: Send + Sync {
     }
 
     /// Creates a file, or empties an existing one.
-    fn create(&self, path: &Path) -> io::Result<Box<dyn Output>>;
+    fn create(&self, path: &Path) -> io::Result<Box<dyn Output>> {
+        // In append mode a write after `truncate` goes to the new end.
+        let file = OpenOptions::new().append(true).create(true).open(path)?;
+        // ext4 writes a file that was cut to nothing as soon as it is closed.
+        if file.metadata()?.len() > 0 {
+            file.set_len(0)?;
+        }
+        Ok(Box::new(file))
+    }
 
     /// Opens a file to append to it. Creates it if it does not exist.
-    fn append(&self, path: &Path) -> io::Result<Box<dyn Output>>;
+    fn append(&self, path: &Path) -> io::Result<Box<dyn Output>> {
+        let file = OpenOptions::new().append(true).create(true).open(path)?;
+        Ok(Box::new(file))
+    }
 
     /// Writes over the beginning of an existing file. With `sync`, blocks until these bytes are on
     /// the device. A power cut may leave a part of them. While the length stays the same, the file
@@ -83,10 +94,14 @@ pub(crate) trait Files: Send + Sync {
     }
 
     /// Renames a file atomically. An existing file `to` is replaced.
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
 
     /// Gives a file a second name, which must not exist.
-    fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::hard_link(from, to)
+    }
 
     /// Returns true if the folder is empty or does not exist.
     fn is_empty_folder(&self, path: &Path) -> io::Result<bool> {
@@ -107,13 +122,28 @@ pub(crate) trait Files: Send + Sync {
     }
 
     /// Removes a file.
-    fn remove(&self, path: &Path) -> io::Result<()>;
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
 
     /// Creates a folder, unless it exists.
-    fn create_folder(&self, path: &Path) -> io::Result<()>;
+    fn create_folder(&self, path: &Path) -> io::Result<()> {
+        match fs::create_dir(path) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+            done => done,
+        }
+    }
 
     /// Blocks until the names in a folder are on the device.
-    fn sync_folder(&self, path: &Path) -> io::Result<()>;
+    fn sync_folder(&self, path: &Path) -> io::Result<()> {
+        // The parent of a bare file name is the empty path.
+        let path = if path.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            path
+        };
+        File::open(path)?.sync_all()
+    }
 }
 
 /// The files of a server. Clones share them.
@@ -151,6 +181,8 @@ impl std::fmt::Debug for Disk {
 /// The operating system's files.
 struct System;
 
+impl Files for System {}
+
 impl Input for File {
     fn length(&self) -> io::Result<u64> {
         Ok(self.metadata()?.len())
@@ -178,50 +210,4 @@ fn exchange(one: &Path, other: &Path) -> io::Result<()> {
 #[cfg(not(target_os = "linux"))]
 fn exchange(_: &Path, _: &Path) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
-}
-
-impl Files for System {
-    fn create(&self, path: &Path) -> io::Result<Box<dyn Output>> {
-        // In append mode a write after `truncate` goes to the new end.
-        let file = OpenOptions::new().append(true).create(true).open(path)?;
-        // ext4 writes a file that was cut to nothing as soon as it is closed.
-        if file.metadata()?.len() > 0 {
-            file.set_len(0)?;
-        }
-        Ok(Box::new(file))
-    }
-
-    fn append(&self, path: &Path) -> io::Result<Box<dyn Output>> {
-        let file = OpenOptions::new().append(true).create(true).open(path)?;
-        Ok(Box::new(file))
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        fs::rename(from, to)
-    }
-
-    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        fs::hard_link(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        fs::remove_file(path)
-    }
-
-    fn create_folder(&self, path: &Path) -> io::Result<()> {
-        match fs::create_dir(path) {
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
-            done => done,
-        }
-    }
-
-    fn sync_folder(&self, path: &Path) -> io::Result<()> {
-        // The parent of a bare file name is the empty path.
-        let path = if path.as_os_str().is_empty() {
-            Path::new(".")
-        } else {
-            path
-        };
-        File::open(path)?.sync_all()
-    }
 }

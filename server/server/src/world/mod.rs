@@ -71,8 +71,8 @@ impl World {
 
     /// Reads the stopwatch, in milliseconds.
     pub(crate) fn stopwatch_ms(self) -> u64 {
-        let since = self.stopwatch();
-        since.as_secs() * 1_000 + u64::from(since.subsec_millis())
+        let since = clock_gettime(system::STOPWATCH).expect("the system has this clock");
+        since.tv_sec() as u64 * 1_000 + since.tv_nsec() as u64 / 1_000_000
     }
 
     /// Returns the time since `began`, by the stopwatch.

@@ -34,7 +34,6 @@ mod client_types;
 mod clients;
 mod clock;
 mod cluster;
-mod cluster_kills;
 mod command_docs;
 mod commands;
 mod config;

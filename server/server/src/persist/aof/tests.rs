@@ -41,12 +41,6 @@ struct Switches {
     failures: AtomicU64,
 }
 
-/// A disk with faults, on top of the system's disk.
-struct Faulty {
-    disk: Disk,
-    faults: Faults,
-}
-
 struct FaultyFile {
     file: Box<dyn Output>,
     path: PathBuf,
@@ -136,47 +130,27 @@ impl Output for FaultyFile {
     }
 }
 
-impl Faulty {
+impl Faults {
     fn wrap(&self, path: &Path, file: Box<dyn Output>) -> io::Result<Box<dyn Output>> {
         Ok(Box::new(FaultyFile {
             file,
             path: path.to_owned(),
             synced: fs::metadata(path)?.len().into(),
-            faults: self.faults.clone(),
+            faults: self.clone(),
         }))
     }
 }
 
-impl Files for Faulty {
+impl Files for Faults {
     fn create(&self, path: &Path) -> io::Result<Box<dyn Output>> {
-        if self.faults.fails(|switches| &switches.read_only) {
+        if self.fails(|switches| &switches.read_only) {
             return Err(io::Error::from_raw_os_error(30));
         }
-        self.wrap(path, self.disk.create(path)?)
+        self.wrap(path, Disk::default().create(path)?)
     }
 
     fn append(&self, path: &Path) -> io::Result<Box<dyn Output>> {
-        self.wrap(path, self.disk.append(path)?)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.disk.rename(from, to)
-    }
-
-    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.disk.link(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.disk.remove(path)
-    }
-
-    fn create_folder(&self, path: &Path) -> io::Result<()> {
-        self.disk.create_folder(path)
-    }
-
-    fn sync_folder(&self, path: &Path) -> io::Result<()> {
-        self.disk.sync_folder(path)
+        self.wrap(path, Disk::default().append(path)?)
     }
 }
 
@@ -254,11 +228,8 @@ fn start(folder: &Path, sync: &str) -> (Server, Faults) {
 
 fn start_with(builder: Builder) -> (Server, Faults) {
     let faults = Faults::default();
-    let files = Faulty {
-        disk: Disk::default(),
-        faults: faults.clone(),
-    };
-    let server = builder.disk(Disk::new(Arc::new(files))).spawn().unwrap();
+    let disk = Disk::new(Arc::new(faults.clone()));
+    let server = builder.disk(disk).spawn().unwrap();
     (server, faults)
 }
 

@@ -1,6 +1,7 @@
 //! Cluster mode: our nodes beside nodes of other projects, and redis-cli's cluster manager.
 
 mod balance;
+mod kills;
 mod managed;
 mod manager;
 mod moving;
