@@ -459,6 +459,11 @@ impl Ledger {
         self.jobs.values().filter(open).count()
     }
 
+    /// Returns whether the queue may still have jobs.
+    pub fn may_have_jobs(&self) -> bool {
+        self.jobs.values().any(|job| job.done.is_none())
+    }
+
     /// Returns a text about the promises that are not yet kept, in the time without faults.
     pub fn missing(&self) -> Option<String> {
         let timers = self
