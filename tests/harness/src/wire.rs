@@ -252,9 +252,17 @@ impl<S: Read + Write> Wire<S> {
 
     fn try_read_more(&mut self) -> io::Result<usize> {
         let mut bytes = [0; 16 << 10];
-        let count = self.stream.read(&mut bytes)?;
-        self.buffer.extend_from_slice(&bytes[..count]);
-        Ok(count)
+        loop {
+            match self.stream.read(&mut bytes) {
+                // A stop and a continuation of this process end a read that has a time limit.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                read => {
+                    let count = read?;
+                    self.buffer.extend_from_slice(&bytes[..count]);
+                    return Ok(count);
+                }
+            }
+        }
     }
 
     fn shown(&self) -> String {

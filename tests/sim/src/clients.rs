@@ -172,7 +172,8 @@ impl Client {
 
     fn push(&mut self, key: usize, op: Op, form: Form) {
         let name = self.key_name(key);
-        let arguments = op.arguments(&name, self.get);
+        let line = op.line(&name, self.get);
+        let arguments: Vec<&str> = line.split(' ').collect();
         recording::note(&arguments);
         let out = &mut self.link.unsent;
         let at = world::now();
@@ -189,8 +190,7 @@ impl Client {
             }
             Form::Script => {
                 let script = "return redis.call(ARGV[1], KEYS[1], unpack(ARGV, 2))";
-                let mut line = vec!["EVAL".to_owned(), script.to_owned(), "1".to_owned(), name];
-                line.push(arguments[0].clone());
+                let mut line = vec!["EVAL", script, "1", &name, arguments[0]];
                 line.extend_from_slice(&arguments[2..]);
                 punctual_resp::encode_command(out, &line);
             }

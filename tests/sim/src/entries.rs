@@ -31,6 +31,15 @@ pub struct Entries {
     /// Number of commands that have prepared the group: its creation, and its lease.
     pub prepared: usize,
     entries: BTreeMap<u64, Entry>,
+    /// Number of open entries.
+    open: usize,
+}
+
+impl Entry {
+    /// Returns whether the entry must still be delivered and acknowledged.
+    fn is_open(&self) -> bool {
+        self.known && self.acknowledged.is_none() && !self.maybe_done
+    }
 }
 
 fn number(value: &Value) -> Option<u64> {
@@ -66,8 +75,15 @@ impl Entries {
 
     /// Notes the reply of XADD.
     pub fn added(&mut self, id: u64) {
-        if let Some(entry) = self.entries.get_mut(&id) {
-            entry.known = true;
+        self.change(id, |entry| entry.known = true);
+    }
+
+    /// Changes an entry, if it exists, and counts it if it is open.
+    fn change(&mut self, number: u64, change: impl FnOnce(&mut Entry)) {
+        if let Some(entry) = self.entries.get_mut(&number) {
+            self.open -= usize::from(entry.is_open());
+            change(entry);
+            self.open += usize::from(entry.is_open());
         }
     }
 
@@ -109,19 +125,14 @@ impl Entries {
 
     /// Notes the reply of XACK; `None` if it was lost.
     pub fn acknowledged(&mut self, number: u64, reply: Option<(&Value, Nanos)>) {
-        let Some(entry) = self.entries.get_mut(&number) else {
-            return;
-        };
-        match reply {
+        self.change(number, |entry| match reply {
             Some((Value::Int(1), at)) => entry.acknowledged = Some(at),
             _ => entry.maybe_done = true,
-        }
+        });
     }
 
     /// Returns the number of entries that must still be delivered and acknowledged.
     pub fn missing(&self) -> usize {
-        let missing =
-            |entry: &&Entry| entry.known && entry.acknowledged.is_none() && !entry.maybe_done;
-        self.entries.values().filter(missing).count()
+        self.open
     }
 }

@@ -26,10 +26,9 @@ pub enum Op {
 }
 
 impl Op {
-    /// Returns the command's arguments.
-    /// `get` is the command that reads.
-    pub fn arguments(&self, key: &str, get: &str) -> Vec<String> {
-        let line = match self {
+    /// Returns the command's words, with spaces between them. `get` is the command that reads.
+    pub fn line(&self, key: &str, get: &str) -> String {
+        match self {
             Self::Set(value, None) => format!("SET {key} {value}"),
             Self::Set(value, Some(ms)) => format!("SET {key} {value} PX {ms}"),
             Self::Get => format!("{get} {key}"),
@@ -38,8 +37,7 @@ impl Op {
             Self::Expire(ms) => format!("PEXPIRE {key} {ms}"),
             Self::ExpireAt(ms) => format!("PEXPIREAT {key} {ms}"),
             Self::Persist => format!("PERSIST {key}"),
-        };
-        line.split(' ').map(str::to_owned).collect()
+        }
     }
 
     /// Returns whether the command can change the key.
@@ -64,7 +62,7 @@ enum State {
 }
 
 /// The true times between which a command ran.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Span {
     pub sent: Nanos,
     pub done: Nanos,

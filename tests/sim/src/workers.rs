@@ -1,7 +1,7 @@
 //! Workers: what must happen once. Items of a list, timers that increment a counter, and jobs with
 //! leases. Each worker sends one command at a time; the [`Ledger`] knows what was promised.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use punctual_resp::Value;
@@ -115,12 +115,11 @@ struct Item {
 #[derive(Debug)]
 struct Timer {
     known: bool,
-    counted: bool,
     set: Span,
     ms: u64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Job {
     known: bool,
     /// Time of the reply to the acknowledgement.
@@ -133,19 +132,33 @@ struct Job {
     lease: Option<(i64, Span, u64)>,
 }
 
-/// Everything that the workers know together.
+impl Job {
+    /// Returns whether the job must still be taken and acknowledged.
+    fn is_open(&self) -> bool {
+        self.known && self.done.is_none() && !self.maybe_done
+    }
+}
+
+/// Everything that the workers know together. What is over is kept for the checks of later
+/// replies; what is open has a list of its own, because workers and the driver often ask for it.
 #[derive(Debug, Default)]
 pub struct Ledger {
     /// Nodes whose clocks count.
     nodes: Range<NodeId>,
     next: u64,
     items: BTreeMap<u64, Item>,
+    /// Items that were not delivered.
+    open_items: BTreeSet<u64>,
     /// Times between which pops without a reply may have taken an item.
     lost_pops: Vec<Times>,
     /// Pops in a row that found nothing, during the time without faults.
     empty_pops: u64,
     timers: BTreeMap<u64, Timer>,
+    /// Timers that were not counted.
+    open_timers: BTreeSet<u64>,
     jobs: BTreeMap<u64, Job>,
+    /// Number of open jobs.
+    open_jobs: usize,
     entries: Entries,
     /// Whether nothing more is added.
     pub drains: bool,
@@ -206,15 +219,14 @@ impl Ledger {
             Role::Pusher => Some(Work::Push(id)),
             Role::Popper => Some(Work::Pop),
             Role::Timers if self.drains || draws.chance(400_000) => {
-                let open = self.timers.iter().rev().filter(|(_, timer)| {
-                    // An unknown timer may never fire.
-                    !timer.counted && (timer.known || !self.drains)
-                });
-                let open: Vec<u64> = open.map(|(id, _)| *id).take(LOOKED_AT).collect();
+                // An unknown timer may never fire.
+                let may_fire = |id: &&u64| !self.drains || self.timers[id].known;
+                let open = self.open_timers.iter().rev().filter(may_fire);
+                let open: Vec<u64> = open.copied().take(LOOKED_AT).collect();
                 (!open.is_empty()).then(|| Work::Count(open[draws.index(open.len())]))
             }
             Role::Timers => Some(Work::SetTimer(id, ms)),
-            Role::Adder if self.open_jobs() > MOST_JOBS => Some(Work::Take(2_000)),
+            Role::Adder if self.open_jobs > MOST_JOBS => Some(Work::Take(2_000)),
             Role::Adder => Some(Work::Add(id, draws.one_of(&[0, ms]))),
             Role::Taker => Some(Work::Take(draws.one_of(&[20, 200, 2_000]))),
             Role::Writer => Some(Work::AddEntry(id)),
@@ -236,25 +248,23 @@ impl Ledger {
                     ..Item::default()
                 };
                 self.items.insert(id, item);
+                self.open_items.insert(id);
             }
             Work::AddEntry(id) => self.entries.sent(id),
             Work::SetTimer(id, ms) => {
                 let timer = Timer {
                     known: false,
-                    counted: false,
                     set: span,
                     ms,
                 };
                 self.timers.insert(id, timer);
+                self.open_timers.insert(id);
             }
             Work::Add(id, delay_ms) => {
                 let job = Job {
-                    known: false,
-                    done: None,
-                    maybe_done: false,
                     added: span,
                     delay_ms,
-                    lease: None,
+                    ..Job::default()
                 };
                 self.jobs.insert(id, job);
             }
@@ -302,11 +312,10 @@ impl Ledger {
                 timer.known = true;
                 timer.set.done = span.done;
             }
-            Work::Add(id, _) => {
-                let job = self.jobs.get_mut(&id)?;
+            Work::Add(id, _) => self.change_job(id, |job| {
                 job.known = true;
                 job.added.done = span.done;
-            }
+            }),
             Work::AddEntry(id) => self.entries.added(id),
             Work::AckEntry(_, id) => self.entries.acknowledged(id, Some((reply, span.done))),
         }
@@ -331,6 +340,16 @@ impl Ledger {
         if item.delivered.replace(done).is_some() {
             broken("an item is delivered twice", id, item);
         }
+        self.open_items.remove(&id);
+    }
+
+    /// Changes a job, if it exists, and counts it if it is open.
+    fn change_job(&mut self, id: u64, change: impl FnOnce(&mut Job)) {
+        if let Some(job) = self.jobs.get_mut(&id) {
+            self.open_jobs -= usize::from(job.is_open());
+            change(job);
+            self.open_jobs += usize::from(job.is_open());
+        }
     }
 
     fn counted(&mut self, id: u64, reply: &Value, span: Span) {
@@ -346,9 +365,9 @@ impl Ledger {
                 &(timer, count),
             );
         }
-        if let Some(timer) = self.timers.get_mut(&id) {
-            // While draining, no crash can undo what the counter shows.
-            timer.counted = self.drains;
+        // While draining, no crash can undo what the counter shows.
+        if self.drains {
+            self.open_timers.remove(&id);
         }
     }
 
@@ -403,14 +422,14 @@ impl Ledger {
     }
 
     fn acknowledged(&mut self, id: u64, token: i64, stale: bool, reply: &Value, span: Span) {
-        let Some(job) = self.jobs.get_mut(&id) else {
+        let Some(job) = self.jobs.get(&id) else {
             return;
         };
         match reply {
             Value::Int(1) if stale || job.done.is_some() => {
-                broken("a stale token is accepted", id, &(&*job, token));
+                broken("a stale token is accepted", id, &(job, token));
             }
-            Value::Int(1) => job.done = Some(span.done),
+            Value::Int(1) => self.change_job(id, |job| job.done = Some(span.done)),
             _ => {
                 let Some((current, lease, ms)) = job.lease else {
                     return;
@@ -418,7 +437,7 @@ impl Ledger {
                 let end = earliest(&self.nodes, lease) + ms * MILLI;
                 let over = wall(&self.nodes, lease.sent, span.done).1 >= end;
                 if current == token && !over {
-                    broken("a valid token is refused", id, &(&*job, token));
+                    broken("a valid token is refused", id, &(job, token));
                 }
             }
         }
@@ -429,11 +448,7 @@ impl Ledger {
         match *work {
             Work::Pop => self.lost_pops.push(times),
             Work::AckEntry(_, id) => self.entries.acknowledged(id, None),
-            Work::Ack { id, .. } => {
-                if let Some(job) = self.jobs.get_mut(&id) {
-                    job.maybe_done = true;
-                }
-            }
+            Work::Ack { id, .. } => self.change_job(id, |job| job.maybe_done = true),
             // Their effects stay unknown.
             _ => {}
         }
@@ -442,21 +457,16 @@ impl Ledger {
     /// Returns the times between which the items that nobody got were taken: a later item is popped
     /// later.
     fn missing_items(&self) -> Vec<Times> {
-        let known = self.items.values().filter(|item| item.delivered.is_none());
-        let known = known.filter_map(|item| Some((item.sent, item.known?)));
+        let open = self.open_items.iter().map(|id| &self.items[id]);
+        let known = open.filter_map(|item| Some((item.sent, item.known?)));
         let until = |known: Nanos| {
-            let later = self.items.values().filter(|other| other.sent > known);
+            let later = self.items.values().rev();
+            let later = later.take_while(|other| other.sent > known);
             later.filter_map(|other| other.delivered).min()
         };
         known
             .map(|(sent, known)| (sent, until(known).unwrap_or(Nanos::MAX)))
             .collect()
-    }
-
-    /// Returns the number of jobs that are not acknowledged yet.
-    fn open_jobs(&self) -> usize {
-        let open = |job: &&Job| job.known && job.done.is_none() && !job.maybe_done;
-        self.jobs.values().filter(open).count()
     }
 
     /// Returns whether the queue may still have jobs.
@@ -466,12 +476,9 @@ impl Ledger {
 
     /// Returns a text about the promises that are not yet kept, in the time without faults.
     pub fn missing(&self) -> Option<String> {
-        let timers = self
-            .timers
-            .values()
-            .filter(|timer| timer.known && !timer.counted)
-            .count();
-        let jobs = self.open_jobs();
+        let is_known = |id: &&u64| self.timers[id].known;
+        let timers = self.open_timers.iter().filter(is_known).count();
+        let jobs = self.open_jobs;
         let items = self.missing_items();
         let taken = pops::explain(&items, &self.lost_pops);
         let entries = self.entries.missing();

@@ -1,14 +1,18 @@
-//! The file `nodes.conf`: read at the start, locked while the server runs, replaced as a whole.
+//! The file `nodes.conf`, and the copies of it that keep the last saves: read at the start, locked
+//! while the server runs.
 //!
-//! Each save writes a new file and renames it, before the reply or the packet that reveals it, so a
-//! killed server has lost nothing. As in Redis, only saves of the own epochs and votes are synced:
-//! a vote that a power cut undoes could be given twice. Any other save may be undone, and does not
-//! wait for the disk.
+//! A save is complete before the reply or the packet that reveals it, so a killed server has lost
+//! nothing. As in Redis, only saves of the own epochs and votes are synced: a vote that a power cut
+//! undoes could be given twice. Any other save may be undone, and does not wait for the disk.
 //!
-//! A synced save writes over the older of two copies and syncs it. A copy keeps its name and its
-//! length, so the sync has nothing to write but the copy, and a power cut leaves the other copy.
+//! A save writes over one of three copies: not over the newest one, and not over the last one that
+//! was synced. So a save that a kill or a power cut interrupts leaves the save before, and every
+//! synced one. A copy keeps its name and its length, so a save creates no file and a sync has
+//! nothing to write but the copy. `nodes.conf` itself, for operators and other programs, follows
+//! later ([`NodesFile::publish`]), as a new file that gets the name.
+//!
 //! The last line of the file and of the copies has the number of the save (`saves 7`, a variable
-//! that Redis skips). A start uses the newer copy if `nodes.conf` is incomplete, which a power cut
+//! that Redis skips). A start uses the newest copy if `nodes.conf` is incomplete, which a power cut
 //! may leave, or is an older save.
 
 use std::io::{self, Write as _};
@@ -55,9 +59,14 @@ pub(crate) struct NodesFile {
     path: PathBuf,
     /// Number of the last save.
     saves: u64,
-    /// Index of the copy that is older.
-    older: usize,
-    /// Length of both copies; `None` before the first save, which creates them.
+    /// The last save, which `nodes.conf` may not have yet.
+    text: String,
+    /// Whether `nodes.conf` has the last save.
+    is_published: bool,
+    /// Indices of the copy that is the newest one, and of the last one that was synced.
+    newest: usize,
+    synced: usize,
+    /// Length of the copies; `None` before the first save, which creates them.
     copy_bytes: Option<usize>,
     /// The start has used a copy, because the file was incomplete or older.
     pub(super) from_copy: bool,
@@ -85,22 +94,23 @@ impl NodesFile {
             }),
         };
         let mut text = read(&path)?;
-        let mut copies = [None, None];
+        let mut copies = [None, None, None];
         for (copy, ending) in copies.iter_mut().zip(COPIES) {
             *copy = read(&with_ending(&path, ending))?.and_then(|record| of_record(&record));
         }
         let number = |text: &Option<String>| text.as_deref().and_then(number_of);
-        let newer = usize::from(number(&copies[1]) > number(&copies[0]));
-        let saves = number(&copies[newer]).max(number(&text)).unwrap_or(0);
+        let newest = copies.iter().max_by_key(|copy| number(copy)).cloned();
+        let newest = newest.flatten();
+        let saves = number(&newest).max(number(&text)).unwrap_or(0);
         // An operator who removes the file wants a new node, so the copies then count for nothing.
         // A file without a number is Redis's.
-        let from_copy = copies[newer].is_some()
+        let from_copy = newest.is_some()
             && text.as_deref().is_some_and(|found| {
-                let is_older = |of_file| number(&copies[newer]) > Some(of_file);
+                let is_older = |of_file| number(&newest) > Some(of_file);
                 is_incomplete(found) || number_of(found).is_some_and(is_older)
             });
         if from_copy {
-            text = copies[newer].take();
+            text = newest;
         }
         let config = match text.as_deref() {
             None | Some("") => None,
@@ -121,7 +131,10 @@ impl NodesFile {
             disk: disk.clone(),
             path,
             saves,
-            older: 1 - newer,
+            text: String::new(),
+            is_published: true,
+            newest: 0,
+            synced: 0,
             copy_bytes: None,
             from_copy,
             _lock: lock,
@@ -129,22 +142,58 @@ impl NodesFile {
         Ok((file, config))
     }
 
-    /// Replaces the file. With `sync` the new contents survive a power cut.
+    /// Saves the table in a copy. With `sync` the save survives a power cut.
     pub(super) fn save(&mut self, config: &Config, sync: bool) -> io::Result<()> {
         self.saves += 1;
         let text = config.text(Style::Named);
-        let text = format!("{} {NUMBER}{}\n", text.trim_end(), self.saves);
-        let record = record_of(&text);
-        let fits = self.copy_bytes == Some(record.len());
-        let creates = self.copy_bytes.is_none() || sync && !fits;
-        if sync && fits {
-            let copy = self.next_copy();
-            self.disk.overwrite(&copy, &record)?;
+        self.text = format!("{} {NUMBER}{}\n", text.trim_end(), self.saves);
+        self.is_published = false;
+        let record = record_of(&self.text);
+        if self.copy_bytes != Some(record.len()) {
+            return self.create_copies(&record);
         }
+        let is_free = |copy: &usize| *copy != self.newest && *copy != self.synced;
+        let copy = (0..COPIES.len()).find(is_free).unwrap_or(0);
+        let path = with_ending(&self.path, COPIES[copy]);
+        self.disk.overwrite(&path, &record, sync)?;
+        self.newest = copy;
+        if sync {
+            self.synced = copy;
+        }
+        Ok(())
+    }
+
+    /// Gives `nodes.conf` the contents of the last save, unless it has them.
+    pub(super) fn publish(&mut self) -> io::Result<()> {
+        match self.is_published {
+            true => Ok(()),
+            false => self.replace(false),
+        }
+    }
+
+    /// Creates the copies. `nodes.conf` is synced before, because a power cut may leave no copy
+    /// whole.
+    fn create_copies(&mut self, record: &[u8]) -> io::Result<()> {
+        let folder = self.path.parent().unwrap_or(Path::new(".")).to_owned();
+        self.replace(true)?;
+        self.disk.sync_folder(&folder)?;
+        for ending in COPIES {
+            let mut copy = self.disk.create(&with_ending(&self.path, ending))?;
+            copy.write_all(record)?;
+            copy.sync()?;
+        }
+        self.disk.sync_folder(&folder)?;
+        (self.newest, self.synced) = (0, 0);
+        self.copy_bytes = Some(record.len());
+        Ok(())
+    }
+
+    /// Writes the last save as a new file, which gets the name `nodes.conf`.
+    fn replace(&mut self, sync: bool) -> io::Result<()> {
         let temporary = with_ending(&self.path, TEMPORARY);
         let mut output = self.disk.create(&temporary)?;
-        output.write_all(text.as_bytes())?;
-        if creates {
+        output.write_all(self.text.as_bytes())?;
+        if sync {
             output.sync()?;
         }
         drop(output);
@@ -152,30 +201,13 @@ impl NodesFile {
             Ok(()) => self.disk.remove(&temporary)?,
             Err(_) => self.disk.rename(&temporary, &self.path)?,
         }
-        if !creates {
-            return Ok(());
-        }
-        for _ in COPIES {
-            let path = self.next_copy();
-            let mut copy = self.disk.create(&path)?;
-            copy.write_all(&record)?;
-            copy.sync()?;
-        }
-        self.copy_bytes = Some(record.len());
-        let folder = self.path.parent().unwrap_or(Path::new("."));
-        self.disk.sync_folder(folder)
-    }
-
-    /// Returns the path of the older copy, which becomes the newer one.
-    fn next_copy(&mut self) -> PathBuf {
-        let path = with_ending(&self.path, COPIES[self.older]);
-        self.older = 1 - self.older;
-        path
+        self.is_published = true;
+        Ok(())
     }
 }
 
 /// Endings of the copies' names.
-const COPIES: [&str; 2] = [".synced-0", ".synced-1"];
+const COPIES: [&str; 3] = [".save-0", ".save-1", ".save-2"];
 /// Ending of the name of a file that is being written.
 const TEMPORARY: &str = ".tmp";
 /// Smallest length of a copy. A longer one has a power of two, so its length seldom changes.
@@ -232,6 +264,12 @@ mod tests {
         Config::of_new_node(NodeId::new([1; 20]), NodeId::new([2; 20]))
     }
 
+    fn node(first: u8, second: u8) -> Node {
+        let mut id = [9; 20];
+        (id[0], id[1]) = (first, second);
+        Node::new(NodeId::new(id), Flags::PRIMARY, 0)
+    }
+
     fn open(folder: &Path) -> Option<Config> {
         let opened = NodesFile::open(&Disk::default(), folder.join("nodes.conf"));
         opened.expect("the file is complete").1
@@ -242,19 +280,28 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let recorder = Recorder::default();
         let disk = Disk::new(Arc::new(recorder.clone()));
-        let (mut file, none) = NodesFile::open(&disk, folder.path().join("nodes.conf")).unwrap();
+        let path = folder.path().join("nodes.conf");
+        let (mut file, none) = NodesFile::open(&disk, path.clone()).unwrap();
         assert!(none.is_none());
         let mut config = config();
         // Positions of the log after each save, with the epochs in it.
         let mut saves = Vec::new();
-        for number in 1..=40 {
+        for number in 1..=60 {
             config.current_epoch = number;
+            config.nodes.insert(node(0, number as u8));
             let votes = number % 5 == 0;
             if votes {
                 config.last_vote_epoch = number;
             }
             file.save(&config, votes).unwrap();
             saves.push((recorder.log().len(), number, config.last_vote_epoch));
+            if number % 7 == 0 {
+                file.publish().unwrap();
+            }
+            if number % 23 == 0 {
+                drop(file);
+                file = NodesFile::open(&disk, path.clone()).unwrap().0;
+            }
         }
         let log = recorder.log();
         let mut rng = StdRng::seed_from_u64(1);
@@ -283,39 +330,44 @@ mod tests {
         let path = folder.path().join("nodes.conf");
         let (mut file, _) = NodesFile::open(&Disk::default(), path.clone()).unwrap();
         let mut config = config();
-        let mut save = |epoch, sync| {
+        let mut save = |epoch, sync, publish| {
             config.current_epoch = epoch;
             file.save(&config, sync).unwrap();
+            if publish {
+                file.publish().unwrap();
+            }
             fs::read_to_string(&path).unwrap()
         };
-        let (first, second) = (save(7, true), save(8, true));
-        let third = save(9, false);
+        let first = save(6, true, true);
+        save(7, true, true);
+        assert!(save(8, false, false).contains("currentEpoch 7 "));
+        let third = save(9, false, true);
         drop(file);
         let epoch = || open(folder.path()).unwrap().current_epoch;
         assert_eq!(epoch(), 9);
-        for torn in [
+        let whole = [
             "",
             &third[..30],
             &third[..third.len() - 1],
             "\0\0\0",
             &first,
-        ] {
-            fs::write(&path, torn).unwrap();
-            assert_eq!(epoch(), 8, "{torn:?}");
+        ];
+        // A kill or a power cut has left a part of the newest copy, and then of the next one.
+        for (newest, number) in [(9, "saves 4"), (8, "saves 3"), (7, "")] {
+            for torn in whole {
+                fs::write(&path, torn).unwrap();
+                assert_eq!(epoch(), newest, "{torn:?}");
+            }
+            let copies = COPIES.map(|ending| with_ending(&path, ending));
+            let holds = |copy: &&PathBuf| fs::read_to_string(copy).unwrap().contains(number);
+            let copy = copies.iter().find(holds).unwrap();
+            let mut torn = fs::read(copy).unwrap();
+            torn[100] ^= 1;
+            fs::write(copy, torn).unwrap();
         }
         // A file without a number is Redis's.
         fs::write(&path, first.replace(" saves 1", "")).unwrap();
-        assert_eq!(epoch(), 7);
-        // A power cut has left a part of the newer copy.
-        let copies = COPIES.map(|ending| with_ending(&path, ending));
-        let newer = copies
-            .iter()
-            .find(|copy| fs::read_to_string(copy).unwrap().contains(&second));
-        let mut torn = fs::read(newer.unwrap()).unwrap();
-        torn[100] ^= 1;
-        fs::write(newer.unwrap(), torn).unwrap();
-        fs::write(&path, "").unwrap();
-        assert_eq!(epoch(), 7);
+        assert_eq!(epoch(), 6);
         fs::write(&path, third.replace("master", "chief")).unwrap();
         let wrong = NodesFile::open(&Disk::default(), path.clone()).map(drop);
         assert!(matches!(wrong, Err(NodesFileError::Format { .. })));
@@ -333,19 +385,16 @@ mod tests {
         let mut config = config();
         for number in 0..4 {
             let (mut file, _) = NodesFile::open(&Disk::default(), path.clone()).unwrap();
-            for node in 0..40 {
-                let mut id = [9; 20];
-                (id[0], id[1]) = (number, node);
-                let id = NodeId::new(id);
-                config.nodes.insert(Node::new(id, Flags::PRIMARY, 0));
-                file.save(&config, node % 3 == 0).unwrap();
+            for second in 0..40 {
+                config.nodes.insert(node(number, second));
+                file.save(&config, second % 3 == 0).unwrap();
             }
+            file.publish().unwrap();
             let found = number_of(&fs::read_to_string(&path).unwrap());
             assert_eq!(found, Some(40 * (u64::from(number) + 1)));
             drop(file);
             fs::write(&path, "").unwrap();
             let left = open(folder.path()).unwrap();
-            // The last save was synced.
             assert_eq!(left.nodes.len(), config.nodes.len());
         }
     }

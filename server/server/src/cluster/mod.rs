@@ -46,7 +46,8 @@ pub(crate) struct Cluster {
     /// Unix time at the stopwatch's zero.
     epoch_ms: u64,
     node: Mutex<Node>,
-    saver: Saver,
+    /// Saves the table.
+    pub(crate) saver: Saver,
     routes: RwLock<Arc<Routes>>,
     /// Port of the bus.
     pub(crate) bus_port: AtomicU32,
@@ -102,8 +103,8 @@ impl Cluster {
             let name = &settings.cluster.file;
             log::warning!(
                 logger,
-                "{name} is incomplete or older than its synced copies, so the newer copy is used. \
-                 To restore an older file, remove the copies {name}.synced-0 and -1."
+                "{name} is incomplete or older than its copies, so the newest copy is used. To restore \
+                 an older file, remove the copies {name}.save-0, -1 and -2."
             );
         }
         let mut random = move || world.random();
@@ -172,36 +173,6 @@ impl Cluster {
         let orders = orders.into_iter().map(|order| (table, Task::Order(order)));
         node.tasks.extend(orders);
         (result, Ok(published))
-    }
-
-    /// Takes the file for [`Cluster::save`]. From now on, no call saves its table itself.
-    pub(crate) fn take_file(&self) -> Option<NodesFile> {
-        self.saver.take_file()
-    }
-
-    /// Saves the tables of later calls, until [`Cluster::end_saving`]. Calls `saved` after each
-    /// save.
-    ///
-    /// # Errors
-    /// A table cannot be saved.
-    pub(crate) fn save(&self, file: NodesFile, saved: impl Fn()) -> io::Result<()> {
-        self.saver.run(file, saved)
-    }
-
-    /// Ends [`Cluster::save`]. Later calls save their tables themselves.
-    pub(crate) fn end_saving(&self) {
-        self.saver.close();
-    }
-
-    /// Returns whether the table is saved.
-    pub(crate) fn is_saved(&self) -> bool {
-        let (left, saved) = self.saver.numbers();
-        left == saved
-    }
-
-    /// Blocks until the table is saved.
-    pub(crate) fn wait_until_saved(&self) {
-        self.saver.wait();
     }
 
     /// Calls `reply` on loop 0 once the table is saved.

@@ -4,7 +4,8 @@
 //! A call of the machine that changes the table leaves a copy of the table here. The thread saves
 //! the last copy, so one save covers all changes since the save before. Everything that reveals a
 //! change waits until its copy is saved ([`super::Cluster::take_tasks`]). Before the thread begins
-//! and after it has ended, the caller saves.
+//! and after it has ended, the caller saves. `nodes.conf` follows the saves when the machine ticks,
+//! once a second or more often.
 
 use std::io;
 
@@ -14,7 +15,7 @@ use punctual_cluster::config::Config;
 use super::file::NodesFile;
 
 /// The file, and the copies of the table that have been left.
-pub(super) struct Saver {
+pub(crate) struct Saver {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -24,6 +25,9 @@ struct State {
     file: Option<NodesFile>,
     /// The copy to save, and whether to sync it.
     next: Option<(Config, bool)>,
+    /// Whether `nodes.conf` shall have the last save, and whether it may have an older one.
+    publish: bool,
+    is_behind: bool,
     /// Numbers of the last copies that were left, and saved.
     left: u64,
     saved: u64,
@@ -36,6 +40,8 @@ impl Saver {
             state: Mutex::new(State {
                 file: Some(file),
                 next: None,
+                publish: false,
+                is_behind: false,
                 left: 0,
                 saved: 0,
                 closed: false,
@@ -53,14 +59,28 @@ impl Saver {
         state.left += 1;
         if let Some(file) = &mut state.file {
             file.save(&table, sync)?;
+            file.publish()?;
             state.saved = state.left;
         } else {
             let sync = sync || matches!(state.next, Some((_, true)));
             state.next = Some((table, sync));
+            state.is_behind = true;
             drop(state);
             self.changed.notify_all();
         }
         Ok(())
+    }
+
+    /// Lets the thread give `nodes.conf` the contents of the last save. Counts as a copy that is
+    /// left.
+    pub(crate) fn publish(&self) {
+        let mut state = self.state.lock();
+        if state.is_behind && !state.publish {
+            state.publish = true;
+            state.left += 1;
+            drop(state);
+            self.changed.notify_all();
+        }
     }
 
     /// Returns the numbers of the last copies that were left, and saved.
@@ -69,8 +89,14 @@ impl Saver {
         (state.left, state.saved)
     }
 
+    /// Returns whether the table is saved.
+    pub(crate) fn is_saved(&self) -> bool {
+        let (left, saved) = self.numbers();
+        left == saved
+    }
+
     /// Blocks until all copies that were left are saved, or the server stops.
-    pub(super) fn wait(&self) {
+    pub(crate) fn wait(&self) {
         let mut state = self.state.lock();
         let left = state.left;
         while state.saved < left && !state.closed {
@@ -79,7 +105,7 @@ impl Saver {
     }
 
     /// Takes the file for the thread. From now on, callers save nothing.
-    pub(super) fn take_file(&self) -> Option<NodesFile> {
+    pub(crate) fn take_file(&self) -> Option<NodesFile> {
         self.state.lock().file.take()
     }
 
@@ -87,27 +113,34 @@ impl Saver {
     ///
     /// # Errors
     /// The file cannot be saved.
-    pub(super) fn run(&self, mut file: NodesFile, saved: impl Fn()) -> io::Result<()> {
+    pub(crate) fn run(&self, mut file: NodesFile, saved: impl Fn()) -> io::Result<()> {
         let mut state = self.state.lock();
         loop {
-            let Some((table, sync)) = state.next.take() else {
-                if state.closed {
-                    state.file = Some(file);
-                    return Ok(());
-                }
+            let (next, number, closed) = (state.next.take(), state.left, state.closed);
+            let publish = std::mem::take(&mut state.publish) || closed;
+            if next.is_none() && !publish {
                 self.changed.wait(&mut state);
                 continue;
-            };
-            let number = state.left;
-            MutexGuard::unlocked(&mut state, || file.save(&table, sync))?;
+            }
+            state.is_behind &= !publish;
+            MutexGuard::unlocked(&mut state, || {
+                if let Some((table, sync)) = next {
+                    file.save(&table, sync)?;
+                }
+                if publish { file.publish() } else { Ok(()) }
+            })?;
             state.saved = number;
             self.changed.notify_all();
+            if closed && state.next.is_none() {
+                state.file = Some(file);
+                return Ok(());
+            }
             MutexGuard::unlocked(&mut state, &saved);
         }
     }
 
     /// Ends the thread after its last save.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.state.lock().closed = true;
         self.changed.notify_all();
     }
@@ -152,10 +185,18 @@ mod tests {
         drop(go_on);
         saver.wait();
         assert_eq!(saver.numbers(), (52, 52));
+        let published = || std::fs::read_to_string(&path).unwrap();
+        assert!(published().contains("currentEpoch 0 "), "{}", published());
+        saver.publish();
+        saver.wait();
+        assert!(published().contains("currentEpoch 50 "), "{}", published());
+        saver.publish();
+        assert_eq!(saver.numbers(), (53, 53), "there is nothing to publish");
+        table.current_epoch = 51;
+        saver.leave(table, false).unwrap();
         saver.close();
         thread.join().unwrap().unwrap();
-        assert_eq!(saves.iter().count(), 1, "one save for all of them");
-        let text = std::fs::read_to_string(path).unwrap();
-        assert!(text.contains("currentEpoch 50"), "{text}");
+        assert_eq!(saves.iter().count(), 2, "one save for all of them");
+        assert!(published().contains("currentEpoch 51 "), "{}", published());
     }
 }

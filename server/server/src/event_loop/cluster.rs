@@ -84,6 +84,7 @@ impl EventLoop {
         let shared = Arc::clone(&self.shared);
         if let Some(cluster) = &shared.cluster {
             shared.in_cluster(cluster, |machine, now_ms| machine.tick(now_ms));
+            cluster.saver.publish();
         }
     }
 
@@ -151,7 +152,7 @@ impl EventLoop {
             cluster.read(|machine| (machine.nodes().own().primary, machine.deadline()));
         // The primary may have another address now.
         if let Some(primary) = primary
-            && cluster.is_saved()
+            && cluster.saver.is_saved()
         {
             self.follow_node(primary, false);
         }

@@ -65,7 +65,8 @@ impl Shared {
     /// Starts the thread that saves the cluster's table. Returns `None` without cluster mode.
     pub(crate) fn start_saver(self: &Arc<Self>) -> io::Result<Option<JoinHandle<()>>> {
         // A loop that saved the table itself would wait for the disk.
-        let Some(file) = self.cluster.as_ref().and_then(Cluster::take_file) else {
+        let cluster = self.cluster.as_ref();
+        let Some(file) = cluster.and_then(|cluster| cluster.saver.take_file()) else {
             return Ok(None);
         };
         let shared = Arc::clone(self);
@@ -74,7 +75,7 @@ impl Shared {
             let shared = &stop.0;
             let saved = || shared.mailboxes[0].order(Order::Cluster);
             if let Some(cluster) = &shared.cluster
-                && let Err(error) = cluster.save(file, saved)
+                && let Err(error) = cluster.saver.run(file, saved)
             {
                 shared.stop_without_table(&error);
             }

@@ -275,7 +275,7 @@ impl Shared {
         self.gate.set(Reason::Stopping, true);
         self.replication.upstream.stop();
         if let Some(cluster) = &self.cluster {
-            cluster.end_saving();
+            cluster.saver.close();
         }
         self.order_all(|| Order::Stop);
     }

@@ -73,13 +73,13 @@ pub(crate) trait Files: Send + Sync {
     /// Opens a file to append to it. Creates it if it does not exist.
     fn append(&self, path: &Path) -> io::Result<Box<dyn Output>>;
 
-    /// Writes over the beginning of an existing file, and blocks until these bytes are on the
-    /// device. A power cut may leave a part of them. While the length stays the same, the file
+    /// Writes over the beginning of an existing file. With `sync`, blocks until these bytes are on
+    /// the device. A power cut may leave a part of them. While the length stays the same, the file
     /// system has nothing else to write.
-    fn overwrite(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    fn overwrite(&self, path: &Path, bytes: &[u8], sync: bool) -> io::Result<()> {
         let mut file = OpenOptions::new().write(true).open(path)?;
         file.write_all(bytes)?;
-        file.sync_data()
+        if sync { file.sync_data() } else { Ok(()) }
     }
 
     /// Renames a file atomically. An existing file `to` is replaced.

@@ -182,9 +182,13 @@ impl Packed {
     /// Replaces one entry with an element. Returns its end. O(length) if the lengths are equal,
     /// otherwise O(bytes).
     pub fn replace(&mut self, entry: Range<usize>, element: Element<'_>) -> usize {
-        let more = element.entry_len().saturating_sub(entry.len());
-        self.edit(0, more, |bytes| {
-            let range = entry.start + COUNT_BYTES..entry.end + COUNT_BYTES;
+        let range = entry.start + COUNT_BYTES..entry.end + COUNT_BYTES;
+        let len = element.entry_len();
+        if len == entry.len() {
+            listpack::write(&mut self.0[range], element);
+            return entry.end;
+        }
+        self.edit(0, len.saturating_sub(entry.len()), |bytes| {
             listpack::replace(bytes, range, element)
         }) - COUNT_BYTES
     }

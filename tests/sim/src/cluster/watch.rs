@@ -281,13 +281,17 @@ impl Watch {
             let copy = format!("{}\n", copy.trim_end());
             (sum == format!("{:016x}", crc64(copy.as_bytes()))).then_some(copy)
         };
-        let copies = [copy("nodes.conf.synced-0"), copy("nodes.conf.synced-1")];
-        let newer = copies.into_iter().flatten().max_by_key(|copy| number(copy));
-        if let Some(newer) = newer
-            && (!is_whole || number(&newer) > number(&text))
+        let names = [
+            "nodes.conf.save-0",
+            "nodes.conf.save-1",
+            "nodes.conf.save-2",
+        ];
+        let copies = names.into_iter().filter_map(copy);
+        let newest = copies.max_by_key(|copy| number(copy));
+        if let Some(newest) = newest
+            && (!is_whole || number(&newest) > number(&text))
         {
-            // A power cut came before the file was synced, so the server reads a synced copy.
-            text = newer;
+            text = newest;
         }
         let shown = &self.nodes[node];
         let vote = text.lines().find_map(|line| {

@@ -1,7 +1,5 @@
 //! File descriptors and their objects. Several descriptors may refer to one object.
 
-use std::collections::BTreeMap;
-
 use super::disk::OpenFile;
 use super::network::ListenerId;
 use super::poll::Epoll;
@@ -10,7 +8,7 @@ use super::timers::Timer;
 use super::{Kernel, NodeId};
 
 /// Number of an object.
-pub type ObjectId = u64;
+pub type ObjectId = usize;
 
 /// The lowest simulated descriptor. Lower ones belong to the real system.
 pub const FIRST: i32 = 1 << 20;
@@ -52,8 +50,8 @@ struct Entry {
 /// All descriptors of all nodes.
 #[derive(Debug, Default)]
 pub struct Descriptors {
-    objects: BTreeMap<ObjectId, Entry>,
-    next_object: ObjectId,
+    /// Objects by their numbers; `None` for a removed one.
+    objects: Vec<Option<Entry>>,
     table: Vec<Option<ObjectId>>,
     free: Vec<usize>,
 }
@@ -61,22 +59,19 @@ pub struct Descriptors {
 impl Descriptors {
     /// Adds an object with one descriptor.
     pub fn add(&mut self, node: NodeId, object: Object) -> (i32, ObjectId) {
-        let id = self.next_object;
-        self.next_object += 1;
-        let entry = Entry {
+        let id = self.objects.len();
+        self.objects.push(Some(Entry {
             node,
             object,
             descriptors: 0,
             watch: None,
-        };
-        self.objects.insert(id, entry);
+        }));
         (self.duplicate(id), id)
     }
 
     /// Adds a descriptor of an object.
     pub fn duplicate(&mut self, id: ObjectId) -> i32 {
-        let entry = self.objects.get_mut(&id).expect("the object exists");
-        entry.descriptors += 1;
+        self.entry_mut(id).expect("the object exists").descriptors += 1;
         let at = self.free.pop().unwrap_or_else(|| {
             self.table.push(None);
             self.table.len() - 1
@@ -90,31 +85,39 @@ impl Descriptors {
         *self.table.get(usize::try_from(fd - FIRST).ok()?)?
     }
 
+    fn entry(&self, id: ObjectId) -> Option<&Entry> {
+        self.objects.get(id)?.as_ref()
+    }
+
+    fn entry_mut(&mut self, id: ObjectId) -> Option<&mut Entry> {
+        self.objects.get_mut(id)?.as_mut()
+    }
+
     pub fn get(&self, id: ObjectId) -> Option<&Object> {
-        self.objects.get(&id).map(|entry| &entry.object)
+        self.entry(id).map(|entry| &entry.object)
     }
 
     pub fn get_mut(&mut self, id: ObjectId) -> Option<&mut Object> {
-        self.objects.get_mut(&id).map(|entry| &mut entry.object)
+        self.entry_mut(id).map(|entry| &mut entry.object)
     }
 
     pub fn node(&self, id: ObjectId) -> NodeId {
-        self.objects.get(&id).map_or(0, |entry| entry.node)
+        self.entry(id).map_or(0, |entry| entry.node)
     }
 
     pub fn watch_mut(&mut self, id: ObjectId) -> &mut Option<Watch> {
-        &mut self.objects.get_mut(&id).expect("the object exists").watch
+        &mut self.entry_mut(id).expect("the object exists").watch
     }
 
     /// Returns the objects of a node.
     pub fn of_node(&self, node: NodeId) -> Vec<ObjectId> {
-        let own = self.objects.iter().filter(|(_, entry)| entry.node == node);
-        own.map(|(id, _)| *id).collect()
+        let is_own = |id: &ObjectId| self.entry(*id).is_some_and(|entry| entry.node == node);
+        (0..self.objects.len()).filter(is_own).collect()
     }
 
     /// Removes an object and its descriptors.
     pub fn remove(&mut self, id: ObjectId) -> Option<Object> {
-        let entry = self.objects.remove(&id)?;
+        let entry = self.objects.get_mut(id)?.take()?;
         for (at, slot) in self.table.iter_mut().enumerate() {
             if *slot == Some(id) {
                 *slot = None;
@@ -130,12 +133,12 @@ impl Descriptors {
         let at = (fd - FIRST) as usize;
         self.table[at] = None;
         self.free.push(at);
-        let entry = self.objects.get_mut(&id)?;
+        let entry = self.entry_mut(id)?;
         entry.descriptors -= 1;
         if entry.descriptors > 0 {
             return None;
         }
-        self.objects.remove(&id).map(|entry| entry.object)
+        self.objects[id].take().map(|entry| entry.object)
     }
 }
 

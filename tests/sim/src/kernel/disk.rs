@@ -6,6 +6,7 @@
 //! their order, and the first part of the next write.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use super::draws::Draws;
 use super::{Kernel, NodeId};
@@ -87,7 +88,7 @@ pub struct Disks {
 /// An open file or folder.
 #[derive(Clone, Debug)]
 pub struct OpenFile {
-    pub path: String,
+    pub path: Rc<str>,
     /// `None` for a folder.
     pub inode: Option<Inode>,
     pub position: usize,
@@ -105,7 +106,7 @@ pub enum Found {
 #[derive(Clone, Debug)]
 pub enum Covered {
     File { inode: Inode, until: u64 },
-    Folder { path: String, changes: usize },
+    Folder { path: Rc<str>, changes: usize },
 }
 
 fn parent(path: &str) -> &str {
@@ -152,7 +153,7 @@ impl Disks {
     pub fn open(&mut self, path: &str, flags: i32) -> Result<OpenFile, i32> {
         let path = plain(path);
         let mut file = OpenFile {
-            path: path.to_owned(),
+            path: path.into(),
             inode: None,
             position: 0,
             appends: flags & libc::O_APPEND != 0,
@@ -263,7 +264,7 @@ impl Disks {
                 let (mut kept, mut at) = (Vec::new(), 0);
                 for naming in std::mem::take(&mut disk.changes) {
                     // A folder's name is in the folder above it.
-                    if at < count && naming.folder() == path {
+                    if at < count && naming.folder() == &*path {
                         disk.durable.apply(&naming);
                     } else {
                         kept.push(naming);

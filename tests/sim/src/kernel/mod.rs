@@ -188,8 +188,8 @@ impl Kernel {
     /// Returns `None` if nothing will ever happen again.
     pub fn schedule(&mut self) -> Option<Tid> {
         loop {
-            while let Some(event) = self.events.take_due(self.now) {
-                self.handle(event);
+            while let Some((due, event)) = self.events.take_due(self.now) {
+                self.handle(due, event);
             }
             if !self.runnable.is_empty() {
                 let at = self.draws.index(self.runnable.len());

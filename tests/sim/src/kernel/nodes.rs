@@ -47,13 +47,16 @@ impl Node {
 
     /// Returns the time since the start of the run as the node's clocks measure it.
     fn measured(&self, now: Nanos) -> Nanos {
-        now.saturating_add_signed((i128::from(now) * i128::from(self.drift_ppm) / 1_000_000) as i64)
+        // In two parts, so that no product needs 128 bits.
+        let (millions, rest) = ((now / 1_000_000) as i64, (now % 1_000_000) as i64);
+        let drift = millions * self.drift_ppm + rest * self.drift_ppm / 1_000_000;
+        now.saturating_add_signed(drift)
     }
 
     /// Returns the first true time at which the node's clocks have measured a time.
     fn true_at(&self, measured: Nanos) -> Nanos {
-        let scaled = u128::from(measured) * 1_000_000;
-        let mut now = (scaled / (1_000_000 + i128::from(self.drift_ppm)) as u128) as Nanos;
+        let rate = 1_000_000_u64.saturating_add_signed(self.drift_ppm);
+        let mut now = measured / rate * 1_000_000 + measured % rate * 1_000_000 / rate;
         while self.measured(now) < measured {
             now += 1;
         }

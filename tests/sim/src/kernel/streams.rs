@@ -196,7 +196,11 @@ impl Kernel {
                         }
                         continue;
                     }
-                    end.unread.extend(bytes);
+                    if end.unread.is_empty() {
+                        end.unread = bytes.into();
+                    } else {
+                        end.unread.extend(bytes);
+                    }
                 }
                 Segment::End => end.peer_ended = true,
                 Segment::Reset => {
@@ -237,7 +241,10 @@ impl Kernel {
             };
         }
         let count = max.min(end.unread.len());
-        let bytes: Vec<u8> = end.unread.drain(..count).collect();
+        let bytes: Vec<u8> = match count == end.unread.len() {
+            true => std::mem::take(&mut end.unread).into(),
+            false => end.unread.drain(..count).collect(),
+        };
         self.trace.bytes(&bytes);
         let peer = id.peer();
         if std::mem::take(&mut self.end(peer).wants_room) {

@@ -1,6 +1,6 @@
 //! Threads, and the addresses at which they wait.
 
-use super::events::Event;
+use super::events::{Due, Event};
 use super::{Kernel, Nanos, NodeId};
 use crate::context::Context;
 
@@ -34,8 +34,11 @@ pub struct Thread {
     pub state: State,
     pub context: &'static Context,
     pub wake: Wake,
-    /// Number of waits so far.
-    waits: u64,
+    /// Time at which the wait is over.
+    until: Option<Due>,
+    /// Place of the thread's event that comes first. Most waits are over before their time, so the
+    /// event of an earlier wait stands for a later time, too.
+    filed: Option<Due>,
     /// Address at which the thread waits.
     address: Option<usize>,
     /// Threads that wait for the end of this thread.
@@ -53,7 +56,8 @@ impl Kernel {
             state: State::Waiting,
             context,
             wake: Wake::Woken,
-            waits: 0,
+            until: None,
+            filed: None,
             address: None,
             joining: Vec::new(),
             handle: 0,
@@ -79,10 +83,12 @@ impl Kernel {
         let thread = &mut self.threads[tid];
         thread.state = State::Waiting;
         thread.wake = Wake::Woken;
-        thread.waits += 1;
-        let wait = thread.waits;
-        if let Some(at) = until {
-            self.events.add(at, Event::Timeout { tid, wait });
+        thread.until = until.map(|at| self.events.reserve(at));
+        if let Some(until) = thread.until
+            && thread.filed.is_none_or(|filed| filed > until)
+        {
+            thread.filed = Some(until);
+            self.events.file(until, Event::Timeout(tid));
         }
     }
 
@@ -98,9 +104,18 @@ impl Kernel {
     }
 
     /// Ends a wait whose time is over.
-    pub fn time_out(&mut self, tid: Tid, wait: u64) {
+    pub fn time_out(&mut self, tid: Tid, due: Due) {
         let thread = &mut self.threads[tid];
-        if thread.state != State::Waiting || thread.waits != wait {
+        if thread.filed != Some(due) {
+            return;
+        }
+        thread.filed = None;
+        let Some(until) = thread.until.filter(|_| thread.state == State::Waiting) else {
+            return;
+        };
+        if until > due {
+            thread.filed = Some(until);
+            self.events.file(until, Event::Timeout(tid));
             return;
         }
         thread.wake = Wake::TimedOut;

@@ -166,6 +166,7 @@ pub(super) fn save(call: &mut Call, _: Args, reply: &mut Reply) -> Result<(), Er
     let cluster = node(call.shared)?;
     call.turn.release();
     call.shared.in_cluster(cluster, |machine, _| machine.save());
+    cluster.saver.publish();
     reply_when_saved(call, "OK", reply)
 }
 

@@ -364,15 +364,17 @@ impl Files for Recorder {
         self.open(path, false)
     }
 
-    fn overwrite(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    fn overwrite(&self, path: &Path, bytes: &[u8], sync: bool) -> io::Result<()> {
         let mut log = self.log.lock();
-        System.overwrite(path, bytes)?;
+        System.overwrite(path, bytes, sync)?;
         let file = log.names[path];
         log.ops.push(Op::Truncate { file, length: 0 });
         let bytes = bytes.into();
         log.ops.push(Op::Write { file, bytes });
-        let covers = log.ops.len();
-        log.ops.push(Op::Sync { file, covers });
+        if sync {
+            let covers = log.ops.len();
+            log.ops.push(Op::Sync { file, covers });
+        }
         Ok(())
     }
 
