@@ -469,6 +469,11 @@ impl Ledger {
             .collect()
     }
 
+    /// Returns whether the queue may still have jobs.
+    pub fn may_have_jobs(&self) -> bool {
+        self.jobs.values().any(|job| job.done.is_none())
+    }
+
     /// Returns a text about the promises that are not yet kept, in the time without faults.
     pub fn missing(&self) -> Option<String> {
         let is_known = |id: &&u64| self.timers[id].known;

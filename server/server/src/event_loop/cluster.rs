@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_cluster::NodeId;
-use punctual_cluster::slot::{SlotSet, of_key};
+use punctual_cluster::slot::of_key;
 use punctual_cluster::state::{LinkId, Output};
 use punctual_resp::Reply;
 
@@ -117,7 +117,7 @@ impl EventLoop {
                     // The routes have waited for this.
                     shared.in_cluster(cluster, |machine, _| machine.show());
                 }
-                Output::Lost(slots) => self.delete_slots(&slots),
+                Output::Lost(slots) => self.lost_slots.add(&slots),
                 Output::Pause(until_ms) => {
                     let now = shared.clock.now();
                     let time_ms = until_ms.saturating_sub(cluster.now_ms());
@@ -147,6 +147,7 @@ impl EventLoop {
                 Output::View | Output::Save { .. } => {}
             }
         }
+        self.delete_lost_slots();
         let (primary, deadline) =
             cluster.read(|machine| (machine.nodes().own().primary, machine.deadline()));
         // The primary may have another address now.
@@ -260,8 +261,22 @@ impl EventLoop {
         }
     }
 
-    /// Deletes the keys of slots that another primary has taken.
-    fn delete_slots(&mut self, slots: &SlotSet) {
+    /// Deletes the keys of slots that another primary has taken. During the load at startup this
+    /// waits, because the append-only file would not get the deletions. A slot that the load has
+    /// marked as arriving keeps its keys for the operator.
+    fn delete_lost_slots(&mut self) {
+        if self.lost_slots.is_empty() || self.shared.durability.is_loading() {
+            return;
+        }
+        let mut slots = std::mem::take(&mut self.lost_slots);
+        if let Some(cluster) = &self.shared.cluster {
+            cluster.read(|machine| {
+                let arriving = machine.moving_slots().1.keys();
+                arriving.for_each(|slot| slots.remove(*slot));
+                // They may have come back during the load.
+                slots.subtract(&machine.nodes().own().slots);
+            });
+        }
         for slot in slots.iter() {
             while self.in_turn(|_, turn| turn.delete_slot(slot, DELETED_AT_ONCE)) > 0 {}
         }

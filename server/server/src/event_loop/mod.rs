@@ -45,6 +45,7 @@ use mio::event::Event;
 use mio::{Events, Interest, Poll, Registry, Token};
 use parking_lot::{Mutex, MutexGuard};
 use punctual::Wheel;
+use punctual_cluster::slot::SlotSet;
 use punctual_store::limits::Limits;
 use punctual_store::{Now, Turn};
 
@@ -139,6 +140,8 @@ pub(crate) struct EventLoop {
     /// Slot of the connection to the primary.
     primary: Option<usize>,
     dials: Dials,
+    /// Slots that another primary has taken, and whose keys are not deleted yet.
+    lost_slots: SlotSet,
     writing: Writing,
     reading: Reading,
     resuming: Resuming,
@@ -190,6 +193,7 @@ impl EventLoop {
             replicas: Vec::new(),
             primary: None,
             dials: Dials::default(),
+            lost_slots: SlotSet::default(),
             writing: Writing::default(),
             reading: Reading {
                 buffer: vec![0; READ_SIZE].into_boxed_slice(),

@@ -23,6 +23,7 @@ use crate::durability::files::{AofError, AofFiles};
 use crate::log;
 use crate::node::Shared;
 use crate::node::gate::Reason;
+use crate::node::order::Order;
 use crate::persist::aof;
 use crate::persist::aof::load::{Loaded, Runner};
 use crate::persist::delay;
@@ -172,7 +173,9 @@ pub(crate) fn at_start(
     loading.active.store(false, Ordering::Release);
     shared.gate.set(Reason::Loading, false);
     rounds::report_freed(shared, 0);
-    shared.order_all(|| crate::node::order::Order::Resume);
+    shared.order_all(|| Order::Resume);
+    // Loop 0 does what the cluster's table has asked for during the load.
+    shared.mailboxes[0].order(Order::Cluster);
     done
 }
 

@@ -266,6 +266,16 @@ impl Crew {
         }
     }
 
+    /// Returns the name of the queue of jobs.
+    pub fn queue(&self) -> String {
+        format!("{}jobs", self.tag)
+    }
+
+    /// Returns whether jobs may have leases in the end.
+    pub fn may_lease(&self) -> bool {
+        self.is_doubtful || self.ledger.may_have_jobs()
+    }
+
     /// Returns a text about the promises that are not yet kept.
     pub fn missing(&self) -> Option<String> {
         let missing = self.ledger.missing().filter(|_| !self.is_doubtful);
