@@ -141,11 +141,7 @@ impl Server {
         shared.note_ports(Some(&listeners), Some(&listeners));
         shared.configure_cluster();
         shared.logger.set_role(Role::Master);
-        let primary = settings.replica.primary.clone();
-        let primary = primary.map(|(host, port)| Address { host, port });
-        if let Some(primary) = primary.or_else(|| shared.primary_in_cluster()) {
-            shared.follow_from_start(primary);
-        }
+        follow_from_start(&shared, &settings);
         announce(&shared, &settings, port);
         let mut listeners = Some(listeners);
         let (mut threads, mut loops) = (Vec::new(), Vec::new());
@@ -355,6 +351,15 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop();
+    }
+}
+
+/// Makes the server a replica, if the configuration or the cluster's table names its primary.
+fn follow_from_start(shared: &Shared, settings: &Settings) {
+    let configured = settings.replica.primary.clone();
+    let primary = configured.map(|(host, port)| Address { host, port });
+    if let Some(primary) = primary.or_else(|| shared.primary_in_cluster()) {
+        shared.follow_from_start(primary);
     }
 }
 

@@ -3,34 +3,29 @@
 //! At startup, the event loops reply LOADING meanwhile. A damaged file is refused and not changed.
 
 mod fields;
+mod start;
 mod unsupported;
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use punctual_rdb::{Blocks, Event, Failure, Own, Reader, Record, Source};
-use punctual_store::events::{Classes, Silent};
 use punctual_store::limits::Limits;
 use punctual_store::value::Value;
 use punctual_store::value::decode::{Unreadable, damage, read_value};
 use punctual_store::{NOTIFY_FIELD, Now, RestoreBatch, Restored, Turn};
 
 use self::fields::Fields;
+pub(crate) use self::start::{at_start, begin_start};
 use self::unsupported::Unsupported;
-use crate::durability::files::{AofError, AofFiles};
+use crate::durability::files::AofError;
 use crate::log;
 use crate::node::Shared;
-use crate::node::gate::Reason;
-use crate::node::order::Order;
-use crate::persist::aof;
-use crate::persist::aof::load::{Loaded, Runner};
 use crate::persist::delay;
 use crate::persist::encode::HistoryPosition;
 use crate::persist::history::ExpiredKey;
 use crate::persist::save;
-use crate::reclaim::rounds;
 use crate::script::functions::loaded::{self, Loader, taken};
 use crate::script::functions::registry::Libraries;
 use crate::world::disk::Input;
@@ -122,86 +117,6 @@ impl LoadError {
     pub(crate) fn concerns_snapshot(&self) -> bool {
         !matches!(self, Self::AppendOnly(_) | Self::Stopped)
     }
-}
-
-/// Result of [`begin_start`]: the files that the server loads at startup.
-pub(crate) struct Start {
-    /// Manifest of the append-only file if `appendonly` is on; its files need not exist yet.
-    append_only: Option<AofFiles>,
-}
-
-/// Decides which files [`at_start`] loads: the append-only file if `appendonly` is on and it
-/// exists, otherwise the snapshot. If it returns `Some`, commands are rejected until [`at_start`]
-/// has ended. Called before the event loops start.
-///
-/// # Errors
-/// The manifest of the append-only file cannot be read.
-pub(crate) fn begin_start(shared: &Shared) -> Result<Option<Start>, LoadError> {
-    let (disk, settings) = (&shared.durability.disk, shared.settings());
-    let files = settings
-        .append_only
-        .then(|| AofFiles::find(disk, &settings));
-    let append_only = files.transpose()?;
-    let wanted = append_only.is_some() || disk.exists(&save::path(&settings));
-    let loading = &shared.durability.loading;
-    loading.active.store(wanted, Ordering::Release);
-    shared.gate.set(Reason::Loading, wanted);
-    Ok(wanted.then_some(Start { append_only }))
-}
-
-/// Loads the files of `start`; with `appendonly`, begins to append. `runner` runs the commands of
-/// an append-only file. The event loops reply LOADING meanwhile.
-pub(crate) fn at_start(
-    shared: &Arc<Shared>,
-    start: Start,
-    runner: &mut dyn Runner,
-) -> Result<(), LoadError> {
-    let mut sink = Silent;
-    let mut turn = Turn::new(
-        &shared.store,
-        shared.clock.now(),
-        &mut sink,
-        Classes::none(),
-    );
-    let done = load_and_append(shared, start, &mut turn, runner);
-    shared.claim_loaded_slots(&mut turn);
-    if done.is_ok() {
-        shared.follow_after_load(&mut turn);
-    }
-    drop(turn);
-    let loading = &shared.durability.loading;
-    loading.active.store(false, Ordering::Release);
-    shared.gate.set(Reason::Loading, false);
-    rounds::report_freed(shared, 0);
-    shared.order_all(|| Order::Resume);
-    // Loop 0 does what the cluster's table has asked for during the load.
-    shared.mailboxes[0].order(Order::Cluster);
-    done
-}
-
-fn load_and_append(
-    shared: &Arc<Shared>,
-    start: Start,
-    turn: &mut Turn,
-    runner: &mut dyn Runner,
-) -> Result<(), LoadError> {
-    let path = save::path(&shared.settings());
-    let mut loaded = Loaded::default();
-    match &start.append_only {
-        Some(files) if files.exist() => loaded = files.load(shared, turn, runner, Turn::release)?,
-        // Redis would ignore the snapshot, because `appendonly` is on, and start without keys.
-        _ if shared.durability.disk.exists(&path) => {
-            let extras = load(shared, &path, turn, false, Turn::release)?;
-            if let Some(position) = extras.position {
-                shared.resume_history(turn, position, extras.expired);
-            }
-        }
-        _ => {}
-    }
-    if let Some(files) = start.append_only {
-        aof::switch::start(shared, turn, files, loaded)?;
-    }
-    Ok(())
 }
 
 /// Loads the configured snapshot; the turn keeps its locks. An existing key is replaced if
