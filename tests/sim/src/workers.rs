@@ -139,8 +139,8 @@ impl Job {
     }
 }
 
-/// Everything that the workers know together. What is over is kept for the checks of later
-/// replies; what is open has a list of its own, because workers and the driver often ask for it.
+/// Everything that the workers know together. Ended works stay for the checks of later replies.
+/// Open works also have lists of their own, because workers and the driver often ask for them.
 #[derive(Debug, Default)]
 pub struct Ledger {
     /// Nodes whose clocks count.

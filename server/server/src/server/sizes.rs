@@ -16,13 +16,14 @@ pub(super) fn limit_clients(config: &mut Config, logger: &Logger) -> Result<(), 
     Ok(())
 }
 
-/// Returns the number of shards: the configured number, otherwise one shard for a single loop, or
-/// `PER_LOOP` for each of several loops (rounded up to a power of two), so that two commands rarely
-/// need the same lock.
+/// Returns the number of shards: the configured number, otherwise one shard for each of one or two
+/// loops, or `PER_LOOP` for each of more loops (rounded up to a power of two), so that two commands
+/// rarely need the same lock. A pipeline of one of two loops would need most of the locks anyway,
+/// and few locks cost less (docs/threads.md).
 pub(super) fn shard_count(settings: &Settings) -> usize {
     const PER_LOOP: usize = 16;
     match (settings.shards, settings.threads) {
-        (0, 0 | 1) => 1,
+        (0, threads @ 0..=2) => threads.max(1),
         (0, threads) => (threads * PER_LOOP).next_power_of_two(),
         (shards, _) => shards,
     }

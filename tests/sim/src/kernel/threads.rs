@@ -37,7 +37,7 @@ pub struct Thread {
     /// Time at which the wait is over.
     until: Option<Due>,
     /// Place of the thread's event that comes first. Most waits are over before their time, so the
-    /// event of an earlier wait stands for a later time, too.
+    /// event of an earlier wait also stands for a later time.
     filed: Option<Due>,
     /// Address at which the thread waits.
     address: Option<usize>,
