@@ -60,8 +60,6 @@ pub(crate) struct Dials {
     again: Vec<usize>,
     /// Deadlines in milliseconds of the stopwatch.
     timers: Wheel<Timer>,
-    /// Reading of the stopwatch in this turn of the loop, in milliseconds, if no deadline was due.
-    pub(super) checked_ms: Option<u64>,
     primary_timer: Option<TimerKey>,
     cluster_timer: Option<TimerKey>,
 }
@@ -416,16 +414,14 @@ impl EventLoop {
 
     /// Checks the time limits that are due.
     pub(crate) fn run_dial_timers(&mut self) {
-        self.dials.checked_ms = None;
         let Some(at) = self.dials.timers.next_wakeup() else {
             return;
         };
-        let now_ms = self.shared.world.stopwatch_ms();
+        let now = self.shared.world.stopwatch();
+        let now_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
         if now_ms < at {
-            self.dials.checked_ms = Some(now_ms);
             return;
         }
-        let now = self.shared.world.stopwatch();
         while let Some(expired) = self.dials.timers.pop_due(now_ms) {
             match expired.value {
                 Timer::Dial(number) => self.check_liveness(number, now),

@@ -85,10 +85,10 @@ impl EventLoop {
     }
 
     /// Returns the time until the next periodic work for replicas, or until the next time limit of
-    /// a conversation with another server. Both follow the stopwatch. The time counts from the
-    /// turn's last reading of the stopwatch, so what the turn does after this reading delays the
-    /// work.
-    fn until_by_stopwatch(&mut self) -> Option<Duration> {
+    /// a conversation with another server. Both follow the stopwatch. It is read here, and not
+    /// earlier in the turn: a process that was stopped meanwhile would sleep for a time that has
+    /// passed.
+    fn until_by_stopwatch(&self) -> Option<Duration> {
         let replicas = &self.shared.replication.replicas;
         let mut at_ms = self.dials.next_wakeup().unwrap_or(u64::MAX);
         if self.number == 0 && !self.shared.switches.cron_paused.load(Ordering::SeqCst) {
@@ -97,8 +97,7 @@ impl EventLoop {
         if at_ms == u64::MAX {
             return None;
         }
-        let reading = self.dials.checked_ms.take();
-        let now_ms = reading.unwrap_or_else(|| self.shared.world.stopwatch_ms());
+        let now_ms = self.shared.world.stopwatch_ms();
         Some(Duration::from_millis(at_ms.saturating_sub(now_ms)))
     }
 }
