@@ -78,10 +78,10 @@ impl EventLoop {
         } else {
             self.alarm.set(wakeup)
         };
-        match (timeout, self.until_by_stopwatch()) {
-            (Some(one), Some(other)) => Some(one.min(other)),
-            (one, other) => one.or(other),
-        }
+        [timeout, self.until_by_stopwatch()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Returns the time until the next periodic work for replicas, or until the next time limit of
@@ -89,14 +89,18 @@ impl EventLoop {
     /// earlier in the turn: a process that was stopped meanwhile would sleep for a time that has
     /// passed.
     fn until_by_stopwatch(&self) -> Option<Duration> {
-        let replicas = &self.shared.replication.replicas;
-        let mut at_ms = self.dials.next_wakeup().unwrap_or(u64::MAX);
-        if self.number == 0 && !self.shared.switches.cron_paused.load(Ordering::SeqCst) {
-            at_ms = at_ms.min(replicas.upkeep_ms.load(Ordering::SeqCst));
-        }
-        if at_ms == u64::MAX {
-            return None;
-        }
+        let at_ms = self
+            .shared
+            .replication
+            .replicas
+            .upkeep_ms
+            .load(Ordering::SeqCst);
+        let cron = !self.shared.switches.cron_paused.load(Ordering::SeqCst);
+        let upkeep = (cron && self.number == 0 && at_ms != u64::MAX).then_some(at_ms);
+        let at_ms = [upkeep, self.dials.next_wakeup()]
+            .into_iter()
+            .flatten()
+            .min()?;
         let now_ms = self.shared.world.stopwatch_ms();
         Some(Duration::from_millis(at_ms.saturating_sub(now_ms)))
     }
