@@ -18,6 +18,9 @@ impl Shared {
             // Within a *stretch* (commands of the primary that run under the same locks), the
             // offset is still the offset before the stretch.
             let known = self.replication.upstream.continues() && !turn.holds_whole();
+            // A snapshot does not say which keys are local. After a full synchronization there are
+            // none; otherwise they would wait for a DEL that the primary never sends.
+            let known = known && !turn.has_local_keys();
             known.then(|| self.replication.upstream.db())
         } else {
             let streams = self.replication.replicas.stream().backlog.is_some();

@@ -84,6 +84,7 @@ mod refused;
 mod renamed;
 mod replica;
 mod replica_chain;
+mod replica_restart;
 mod replication;
 mod scripts;
 mod shutdown;

@@ -75,6 +75,13 @@ impl Turn<'_> {
         }
     }
 
+    /// Returns whether a held shard has keys that fall due without this replica's primary. O(shards
+    /// · databases).
+    pub fn has_local_keys(&mut self) -> bool {
+        self.held_shards()
+            .any(|(_, shard)| shard.dbs.iter().any(Db::has_local_keys))
+    }
+
     /// Same as [`Turn::commit`], for an expired or evicted entry, or for jobs that became due. They
     /// do not count as changes by the running command. `value` is the last value of a removed key.
     pub(super) fn commit_expiry(

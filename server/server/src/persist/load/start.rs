@@ -84,7 +84,14 @@ fn load_and_append(
         Some(files) if files.exist() => loaded = files.load(shared, turn, runner, Turn::release)?,
         // Redis would ignore the snapshot, because `appendonly` is on, and start without keys.
         _ if shared.durability.disk.exists(&path) => {
-            let extras = load(shared, &path, turn, false, Turn::release)?;
+            let now = turn.now;
+            if shared.replication.is_replica() {
+                // The primary may have changed the deadlines since then, and deletes what is due.
+                turn.now = now.replaying();
+            }
+            let loaded = load(shared, &path, turn, false, Turn::release);
+            turn.now = now;
+            let extras = loaded?;
             if let Some(position) = extras.position {
                 shared.resume_history(turn, position, extras.expired);
             }

@@ -32,6 +32,13 @@ impl Db {
         self.local_keys.is_some()
     }
 
+    /// Returns whether a key falls due without this replica's primary.
+    pub(crate) fn has_local_keys(&self) -> bool {
+        self.local_keys
+            .as_ref()
+            .is_some_and(|local| !local.is_empty())
+    }
+
     /// Adds a key that a client of the replica has written to the list of local keys, if the key
     /// has a deadline. Timers are not added: they fire after a promotion. O(log local keys).
     pub(crate) fn note_local_key(&mut self, id: Id) {
