@@ -117,6 +117,18 @@ impl Driver {
         }
     }
 
+    /// Takes up a link that a partition took down, unless the link is one of an isolated node.
+    pub fn end_partition(&mut self, from: NodeId, to: NodeId) {
+        let isolated = self
+            .common
+            .promises
+            .isolated
+            .map(|isolation| isolation.node);
+        if !(Some(from) == isolated && to != 0 || Some(to) == isolated && from != 0) {
+            world::with(|kernel| kernel.set_link(from, to, true));
+        }
+    }
+
     fn kill(&mut self, node: NodeId) {
         self.kills += 1;
         // Only with `always` does an acknowledged write survive a power cut.
@@ -183,7 +195,8 @@ impl Driver {
             world::with(|kernel| kernel.set_link(other, node, false));
         }
         let time = self.draws.between(ISOLATION.0, ISOLATION.1);
-        let since = world::now();
+        // A frozen node takes the acknowledgements that have arrived as new when it goes on.
+        let since = world::now().max(world::with(|kernel| kernel.nodes[node].thaws_at));
         // Until then, the node has read the acknowledgements that have arrived.
         let from = since + self.draws.between(100 * MILLI, 400 * MILLI);
         let mut frozen = None;

@@ -267,9 +267,7 @@ impl Driver {
                 Task::Inspect => self.inspect(),
                 Task::Restart(node) => self.restart(node),
                 Task::EndStorm => return false,
-                Task::EndPartition(from, to) => {
-                    world::with(|kernel| kernel.set_link(from, to, true));
-                }
+                Task::EndPartition(from, to) => self.end_partition(from, to),
                 Task::EndIsolation(node) => self.end_isolation(node),
                 Task::Freeze(node, time) => world::with(|kernel| kernel.freeze(node, time)),
                 Task::Look(end) => self.look(end),

@@ -21,6 +21,8 @@ pub struct Node {
     drift_ppm: i64,
     /// Threads that can run once the node is no longer frozen. `None` unless it is frozen.
     pub frozen: Option<Vec<Tid>>,
+    /// End of the last freeze.
+    pub thaws_at: Nanos,
     /// Without power the node answers nothing.
     pub has_power: bool,
     /// The node's life since its last start, which owns its memory.
@@ -35,6 +37,7 @@ impl Node {
             jumps: vec![(0, 0)],
             drift_ppm,
             frozen: None,
+            thaws_at: 0,
             has_power: true,
             life: 0,
             evicts: Evicts::Unlimited,
@@ -141,8 +144,10 @@ impl Kernel {
             .runnable
             .extract_if(.., |tid| threads[*tid].node == node);
         let stopped = stopped.collect();
+        let thaws_at = self.now + time;
         self.nodes[node].frozen = Some(stopped);
-        self.events.add(self.now + time, Event::Thaw(node));
+        self.nodes[node].thaws_at = thaws_at;
+        self.events.add(thaws_at, Event::Thaw(node));
     }
 
     /// Lets the threads of a frozen node go on.
