@@ -134,9 +134,10 @@ pub(crate) fn serve_ready(
             break;
         };
         let nanos = clock.delta_as_nanos(began, clock.raw());
-        if holds {
-            // The change must be in the log before the reply is sent, because the reply is held
-            // until the position of the change is released.
+        if holds || shared.mailboxes.len() > 1 {
+            // The change must be in the log before the reply is sent: the reply is held until the
+            // position of the change is released, and WAIT by a client of another loop counts from
+            // the end of the log.
             turn.release();
         }
         answer(shared, &waiter, &reply);
