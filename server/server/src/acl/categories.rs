@@ -22,20 +22,21 @@ pub(crate) struct Category {
 
 /// Returns the categories of a table's commands, in the order of [`NAMES`].
 pub(crate) fn from_table(table: &CommandTable) -> Vec<Category> {
-    let category = |name| {
-        let mut members = CommandSet::new(table.entries());
-        let mut reach = members.clone();
-        for entry in table.all().filter(|entry| is_member(entry, name)) {
-            members.set(entry.id, true);
-            set_with_subcommands(&mut reach, entry, true);
-        }
-        Category {
-            name,
-            members,
-            reach,
-        }
+    let none = CommandSet::new(table.entries());
+    let category = |name| Category {
+        name,
+        members: none.clone(),
+        reach: none.clone(),
     };
-    NAMES.into_iter().map(category).collect()
+    let mut all: Vec<Category> = NAMES.into_iter().map(category).collect();
+    for entry in table.all() {
+        let names = entry.row.all_categories();
+        for category in all.iter_mut().filter(|one| names.contains(&one.name)) {
+            category.members.set(entry.id, true);
+            set_with_subcommands(&mut category.reach, entry, true);
+        }
+    }
+    all
 }
 
 /// Adds a command to a set, or removes it, with its subcommands.
