@@ -114,7 +114,6 @@ struct Item {
 
 #[derive(Debug)]
 struct Timer {
-    known: bool,
     set: Span,
     ms: u64,
 }
@@ -154,8 +153,8 @@ pub struct Ledger {
     /// Pops in a row that found nothing, during the time without faults.
     empty_pops: u64,
     timers: BTreeMap<u64, Timer>,
-    /// Timers that were not counted.
-    open_timers: BTreeSet<u64>,
+    /// Timers that were not counted, each with whether it is known to be set.
+    open_timers: BTreeMap<u64, bool>,
     jobs: BTreeMap<u64, Job>,
     /// Number of open jobs.
     open_jobs: usize,
@@ -220,9 +219,9 @@ impl Ledger {
             Role::Popper => Some(Work::Pop),
             Role::Timers if self.drains || draws.chance(400_000) => {
                 // An unknown timer may never fire.
-                let may_fire = |id: &&u64| !self.drains || self.timers[id].known;
-                let open = self.open_timers.iter().rev().filter(may_fire);
-                let open: Vec<u64> = open.copied().take(LOOKED_AT).collect();
+                let open = self.open_timers.iter().rev();
+                let open = open.filter(|(_, known)| !self.drains || **known);
+                let open: Vec<u64> = open.map(|(id, _)| *id).take(LOOKED_AT).collect();
                 (!open.is_empty()).then(|| Work::Count(open[draws.index(open.len())]))
             }
             Role::Timers => Some(Work::SetTimer(id, ms)),
@@ -252,13 +251,8 @@ impl Ledger {
             }
             Work::AddEntry(id) => self.entries.sent(id),
             Work::SetTimer(id, ms) => {
-                let timer = Timer {
-                    known: false,
-                    set: span,
-                    ms,
-                };
-                self.timers.insert(id, timer);
-                self.open_timers.insert(id);
+                self.timers.insert(id, Timer { set: span, ms });
+                self.open_timers.insert(id, false);
             }
             Work::Add(id, delay_ms) => {
                 let job = Job {
@@ -308,9 +302,8 @@ impl Ledger {
             Work::Push(id) => self.items.get_mut(&id)?.known = Some(span.done),
             Work::Pop => self.popped(reply, span.done),
             Work::SetTimer(id, _) => {
-                let timer = self.timers.get_mut(&id)?;
-                timer.known = true;
-                timer.set.done = span.done;
+                self.timers.get_mut(&id)?.set.done = span.done;
+                *self.open_timers.get_mut(&id)? = true;
             }
             Work::Add(id, _) => self.change_job(id, |job| {
                 job.known = true;
@@ -476,8 +469,7 @@ impl Ledger {
 
     /// Returns a text about the promises that are not yet kept, in the time without faults.
     pub fn missing(&self) -> Option<String> {
-        let is_known = |id: &&u64| self.timers[id].known;
-        let timers = self.open_timers.iter().filter(is_known).count();
+        let timers = self.open_timers.values().filter(|known| **known).count();
         let jobs = self.open_jobs;
         let items = self.missing_items();
         let taken = pops::explain(&items, &self.lost_pops);
