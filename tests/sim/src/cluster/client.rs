@@ -50,7 +50,7 @@ struct Op {
 struct Sent {
     /// Number of replies.
     count: usize,
-    /// Whether WAIT is the last command.
+    /// Whether WAIT and ROLE are the last commands.
     waits: bool,
     rightful: bool,
     /// Whether the node may see itself as the owner of the slot.
@@ -245,6 +245,7 @@ impl Client {
         if waits {
             let time = draws.one_of(&["30", "300"]);
             lines.push(vec![word("WAIT"), heirs.len().to_string(), word(time)]);
+            lines.push(vec![word("ROLE")]);
         }
         lines.iter().for_each(|line| link.push(line));
         op.sent = Some(Sent {
@@ -316,7 +317,8 @@ impl Client {
                 format!("{name} {form:?} {value} at {node} {asking} {rightful}: {replies:.300?}")
             });
         });
-        let waited = if sent.waits { op.replies.pop() } else { None };
+        let main = op.replies.len() - 2 * usize::from(sent.waits);
+        let waited = op.replies.split_off(main);
         if let Some(error) = op.replies.iter().find_map(error_in) {
             self.redirected += 1;
             let slot = tag.slot;
@@ -335,10 +337,8 @@ impl Client {
             tag.check(op.node, &main, rightful);
         } else if rightful {
             tag.is_at_least(op.value);
-            let heirs = rights.watch.heirs(op.node);
-            let acknowledged =
-                matches!(waited, Some(Value::Int(count)) if count as usize >= heirs.len());
-            if acknowledged && heirs == sent.heirs && !rights.moves(tag.slot) {
+            let all = rights.all_have(op.node, &sent.heirs, &waited);
+            if all && !rights.moves(tag.slot) {
                 tag.is_promised(op.value);
             }
             if self.last.is_some() {

@@ -68,7 +68,7 @@ struct Hand {
 struct Sent {
     work: Work,
     at: Nanos,
-    /// Number of replies, and whether WAIT is the last command.
+    /// Number of replies, and whether WAIT and ROLE are the last commands.
     count: usize,
     waits: bool,
     replies: Vec<Value>,
@@ -155,13 +155,14 @@ impl Crew {
         hand.link.push(&line.split(' ').collect::<Vec<_>>());
         if waits {
             hand.link.push(&["WAIT", &heirs.len().to_string(), "300"]);
+            hand.link.push(&["ROLE"]);
         }
         hand.link.flush();
         self.ledger.sent(&work, now);
         hand.current = Some(Sent {
             work,
             at: now,
-            count: 1 + usize::from(hand.asks) + usize::from(waits),
+            count: 1 + usize::from(hand.asks) + 2 * usize::from(waits),
             waits,
             replies: Vec::new(),
             rightful: rights.may(self.slot, node, hand.asks),
@@ -199,7 +200,8 @@ impl Crew {
         let hand = &mut self.hands[at];
         let (node, slot, now) = (hand.link.node, self.slot, world::now());
         let asked = std::mem::take(&mut hand.asks);
-        let waited = if sent.waits { sent.replies.pop() } else { None };
+        let main = sent.replies.len() - 2 * usize::from(sent.waits);
+        let waited = sent.replies.split_off(main);
         let reply = sent.replies.pop().unwrap_or(Value::NullBulk);
         world::with(|kernel| {
             let work = &sent.work;
@@ -235,12 +237,11 @@ impl Crew {
             rights.expect_owner(slot, node, sent.may_own);
         }
         let rightful = sent.rightful && rights.may(slot, node, asked);
-        let heirs = rights.watch.heirs(node);
         let moves = sent.moves || rights.moves(slot);
-        let all = matches!(waited, Some(Value::Int(count)) if count as usize >= heirs.len());
+        let has_heirs = !rights.watch.heirs(node).is_empty();
         let trust = if !rightful {
             Trust::Nothing
-        } else if all && heirs == sent.heirs && !moves {
+        } else if rights.all_have(node, &sent.heirs, &waited) && !moves {
             // These commands surely write, so WAIT covers all earlier writes.
             let writes = matches!(
                 sent.work,
@@ -248,7 +249,7 @@ impl Crew {
             );
             self.exposed.take_if(|at| writes && *at <= sent.at);
             Trust::Certain
-        } else if self.ledger.drains || self.is_strict || moves || heirs.is_empty() {
+        } else if self.ledger.drains || self.is_strict || moves || !has_heirs {
             self.exposed = Some(now);
             Trust::Certain
         } else {

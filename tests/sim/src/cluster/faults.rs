@@ -29,7 +29,7 @@ impl Cluster {
             }
             return;
         }
-        match self.draws.below(12) {
+        match self.draws.below(13) {
             0..3 => self.kill(node),
             3 | 4 => {
                 let time = self.draws.between(MILLI, 3 * self.shape.timeout);
@@ -48,6 +48,10 @@ impl Cluster {
                     let pause = self.draws.between(MILLI, 200 * MILLI);
                     self.add(world::now() + pause, Task::Kill(voter));
                 }
+            }
+            10 => {
+                self.watch.tell(node);
+                self.chores.send(node, &["CLUSTER", "FAILOVER", "TAKEOVER"]);
             }
             _ => self.cut(),
         }
@@ -110,6 +114,7 @@ impl Cluster {
         let power = self.plan.cuts_power && self.draws.chance(500_000);
         world::with(|kernel| kernel.kill(node, power));
         self.watch_bus();
+        self.watch.killed(node);
         self.dead.push(node);
         if let Some(moving) = &self.mover.now
             && power

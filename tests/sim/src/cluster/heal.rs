@@ -242,8 +242,13 @@ impl Cluster {
         let crews = self.crews.iter().map(|crew| (crew.slot, crew.is_doubtful));
         let doubtful = tags.chain(crews).all(|(own, doubt)| own != slot || doubt);
         let marked = self.view(node).unwrap_or_default().moving.contains(&slot);
-        if !doubtful && marked {
-            // After a start with an old file: a node keeps keys of a slot of another node.
+        let (digits, name) = (slot.to_string(), self.names[owner].clone());
+        let mark = ["CLUSTER", "SETSLOT", &digits, "IMPORTING", &name];
+        let foreign = self.watch.has_foreign_keys(node);
+        if !doubtful && (marked || foreign) {
+            // After a start with an old file, or after a takeover by a node with other data: a node
+            // keeps keys of a slot of another node.
+            self.ask(node, &mark);
             self.ask_all(node, &[&["ASKING"], &["DEL", key]]);
             return;
         }
@@ -252,9 +257,8 @@ impl Cluster {
                 "node {node} has the key {key}, whose slot {slot} belongs to node {owner}"
             ));
         }
-        let (digits, name) = (slot.to_string(), self.names[owner].clone());
         self.ask(owner, &["CLUSTER", "SETSLOT", &digits, "STABLE"]);
-        self.ask(node, &["CLUSTER", "SETSLOT", &digits, "IMPORTING", &name]);
+        self.ask(node, &mark);
         let (host, port) = (format!("10.0.0.{owner}"), PORT.to_string());
         let moved = self.ask(node, &["MIGRATE", &host, &port, key, "0", "5000"]);
         let text = moved.as_ref().map_or_else(String::new, text_of);

@@ -4,8 +4,9 @@
 //! [`watch`] reads the bus, and has the rules that hold at every step. [`tag`] has the values that
 //! clients may see. [`heal`] has the end of a run.
 //!
-//! A write that its owner alone has acknowledged stays until a replica is elected. A write that
-//! all replicas have acknowledged (WAIT) stays over elections. While a slot moves, its state is not
+//! A write that its owner alone has acknowledged stays until a replica is elected or takes over. A
+//! write that all replicas have acknowledged (WAIT) stays then, unless the operator lets a replica
+//! take over that may not have its primary's data. While a slot moves, its state is not
 //! replicated, as in Redis before Valkey 8: if a replica of the old or new owner is elected then,
 //! or one of both loses its power, the slot's keys are *doubtful*, and only checked again after the
 //! operator has repaired the slot.
@@ -23,8 +24,9 @@ mod view;
 mod watch;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
+use punctual_resp::Value;
 use punctual_server::Server;
 
 use crate::chores::Chores;
@@ -98,7 +100,25 @@ impl Rights<'_> {
     /// Returns whether a node may see itself as the owner of a slot. Others may know better.
     fn may_own(&self, slot: u16, node: NodeId) -> bool {
         let named = self.mover.named.get(&slot) == Some(&node);
-        named || self.mover.names(slot, node) || self.watch.announces(node, slot)
+        let named = named || self.mover.names(slot, node);
+        named || self.watch.announces(node, slot) || self.watch.may_take_over(node)
+    }
+
+    /// Returns whether all nodes that can be elected instead of a node have its last write, from
+    /// its replies to WAIT and ROLE. WAIT counts replicas. ROLE tells which ones: a replica that
+    /// follows the node may not have announced it yet, and would stand for one that has not
+    /// acknowledged.
+    fn all_have(&self, node: NodeId, heirs: &BTreeSet<NodeId>, replies: &[Value]) -> bool {
+        let [Value::Int(count), role] = replies else {
+            return false;
+        };
+        let replicas = redirect::replicas(role);
+        let all = *count as usize >= replicas.len();
+        if all {
+            self.watch.have_data(&replicas, node);
+        }
+        let knows_all = *heirs == self.watch.heirs(node);
+        all && knows_all && heirs.iter().all(|heir| replicas.contains(heir))
     }
 
     /// Fails the run if a node has carried out a command of a slot that is not its own. `could`
@@ -333,6 +353,9 @@ impl Cluster {
             }
         }
         let progress = self.mover.act(&self.names);
+        if let Some(to) = self.mover.named_now() {
+            self.watch.needs_no_votes(to);
+        }
         self.progress(progress);
     }
 
@@ -377,12 +400,10 @@ impl Cluster {
 
     fn taken(&mut self, taken: &Taken) {
         let moving = self.mover.now.clone();
-        let moves = |slot: u16| {
-            let named = self.mover.named.get(&slot);
-            let now = moving.as_ref().is_some_and(|moving| moving.slot == slot);
-            now || named.is_some_and(|named| [taken.by, taken.from].contains(named))
-        };
-        if taken.shared && !taken.slots.iter().all(moves) {
+        // SETSLOT NODE gives the node an epoch for all its slots, not just for the one that moves.
+        let may_share =
+            |node: NodeId| self.watch.may_be_unvoted(node) || self.mover.named_now() == Some(node);
+        if taken.shared && ![taken.by, taken.from].into_iter().any(may_share) {
             let Taken { by, from, .. } = taken;
             verdict::stop(&format!("a slot has two owners in one epoch: {from}, {by}"));
         }
@@ -423,11 +444,12 @@ impl Cluster {
         let figures = world::with(|kernel| {
             format!(
                 "hash {:016x} simulated_ms {} commands {done} redirected {redirected} \
-                 works {works} doubtful {doubtful} packets {} elections {} moves {} open {} kills {} calls {} handovers {}",
+                 works {works} doubtful {doubtful} packets {} elections {} takeovers {} moves {} open {} kills {} calls {} handovers {}",
                 kernel.trace.hash(),
                 kernel.now / MILLI,
                 self.watch.packets,
                 self.watch.elections,
+                self.watch.takeovers,
                 self.mover.done,
                 self.mover.open.len(),
                 self.kills,

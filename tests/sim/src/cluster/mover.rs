@@ -81,7 +81,7 @@ impl Mover {
         let others: Vec<NodeId> = watch
             .owners()
             .into_iter()
-            .filter(|to| *to != from)
+            .filter(|to| *to != from && !watch.has_foreign_keys(*to))
             .collect();
         if others.is_empty() || self.open.contains(&slot) {
             return false;
@@ -102,12 +102,16 @@ impl Mover {
         true
     }
 
+    /// Returns the node that is being told that it owns a slot.
+    pub fn named_now(&self) -> Option<NodeId> {
+        let named = |moving: &&Move| matches!(moving.step, Step::AssignAtNew | Step::AssignAtOld);
+        self.now.as_ref().filter(named).map(|moving| moving.to)
+    }
+
     /// Returns whether a node is being told that it owns a slot.
     pub fn names(&self, slot: u16, node: NodeId) -> bool {
-        let moving = self.now.as_ref().filter(|moving| moving.slot == slot);
-        moving.is_some_and(|moving| {
-            moving.to == node && matches!(moving.step, Step::AssignAtNew | Step::AssignAtOld)
-        })
+        let moves = self.now.as_ref().is_some_and(|moving| moving.slot == slot);
+        moves && self.named_now() == Some(node)
     }
 
     pub fn owns(&self, end: EndId) -> bool {

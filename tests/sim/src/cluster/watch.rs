@@ -1,15 +1,16 @@
 //! What the bus shows: a copy of each packet of the simulated network, and the rules that hold at
 //! every step.
 //!
-//! - In one configuration epoch, a slot has one owner. Only a slot that the operator moves may have
-//!   two for a while: its new owner takes an epoch without asking others, as in Redis, and another
-//!   node may have the same one.
+//! - In one configuration epoch, a slot has one owner. There may be two for a while only if one of
+//!   them has its epoch without votes, as in Redis: by SETSLOT NODE, by CLUSTER FAILOVER TAKEOVER,
+//!   or because another node had the same epoch.
 //! - A node votes for one candidate in an epoch, also after a restart.
 //! - A node's file has the votes and epochs that the node has revealed.
 //!
 //! The owner of a slot with the largest epoch that any packet has claimed is the *rightful* owner:
 //! what it acknowledges must stay.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_cluster::NodeId as Name;
@@ -27,9 +28,9 @@ pub struct Taken {
     pub slots: SlotSet,
     pub from: NodeId,
     pub by: NodeId,
-    /// The new owner was a replica of the old one.
+    /// The new owner was a replica of the old one, with its data.
     pub elected: bool,
-    /// The new owner was a replica of another node.
+    /// The new owner was another replica.
     pub stolen: bool,
     /// Both owners claim the slots in the same epoch.
     pub shared: bool,
@@ -56,8 +57,18 @@ pub struct Watch {
     /// Number of slots of each node as the rightful owner.
     owned: Vec<usize>,
     taken: Vec<Taken>,
+    /// Replicas that were told to take over. They may do so without any vote, and also when nobody
+    /// sees their packets.
+    told: BTreeSet<NodeId>,
+    /// Nodes that may have an epoch without votes.
+    unvoted: BTreeSet<NodeId>,
+    /// The primary whose data a node has, as far as WAIT has shown it.
+    synced: RefCell<BTreeMap<NodeId, NodeId>>,
+    /// Nodes that took over without their primary's data. They may have any keys.
+    foreign: BTreeSet<NodeId>,
     pub packets: u64,
     pub elections: u64,
+    pub takeovers: u64,
 }
 
 impl Watch {
@@ -69,8 +80,13 @@ impl Watch {
             owners: vec![None; usize::from(SLOTS)],
             owned: vec![0; nodes + 1],
             taken: Vec::new(),
+            told: BTreeSet::new(),
+            unvoted: BTreeSet::new(),
+            synced: RefCell::default(),
+            foreign: BTreeSet::new(),
             packets: 0,
             elections: 0,
+            takeovers: 0,
         }
     }
 
@@ -112,6 +128,7 @@ impl Watch {
         shown.name = Some(header.sender);
         shown.primary = header.primary;
         if header.primary.is_some() {
+            self.foreign.remove(&sender);
             return;
         }
         let epoch = header.config_epoch;
@@ -121,9 +138,79 @@ impl Watch {
         let news = header.slots.clone();
         let mut given_up = std::mem::replace(&mut shown.slots, header.slots);
         given_up.subtract(&news);
-        shown.config_epoch = epoch;
+        let is_new = std::mem::replace(&mut shown.config_epoch, epoch) != epoch;
+        let has_data = self.note_epoch(sender, epoch, is_new, was);
         self.give_up(sender, &given_up);
-        self.claim(sender, epoch, &news, was);
+        self.claim(sender, epoch, &news, (was, has_data));
+    }
+
+    /// Notes whether a primary has its epoch without votes. Returns false if it has taken over and
+    /// may not have the data of `was`, the primary that it followed before.
+    fn note_epoch(&mut self, node: NodeId, epoch: u64, is_new: bool, was: Option<Name>) -> bool {
+        let has_vote = self.has_vote(node, epoch);
+        let mut has_data = true;
+        if is_new && has_vote {
+            self.unvoted.remove(&node);
+        }
+        if !has_vote && was.is_some() && self.told.remove(&node) {
+            self.takeovers += 1;
+            self.unvoted.insert(node);
+            // TAKEOVER does not ask for data, as in Redis.
+            let synced = self.synced.borrow().get(&node).copied();
+            has_data = synced.is_some_and(|primary| self.nodes[primary].name == was);
+            if !has_data {
+                self.foreign.insert(node);
+            }
+            let tell = || format!("node {node} took over in {epoch}, has data: {has_data}");
+            world::with(|kernel| kernel.trace.tell(tell));
+        }
+        // One of two primaries with the same epoch takes a new one without votes.
+        let all = self.nodes.iter().enumerate();
+        let has_same = |shown: &Shown| shown.primary.is_none() && shown.config_epoch == epoch;
+        let same: Vec<NodeId> = all
+            .filter(|(_, shown)| shown.name.is_some() && has_same(shown))
+            .map(|(node, _)| node)
+            .collect();
+        if same.iter().any(|node| self.unvoted.contains(node)) {
+            self.unvoted.extend(same);
+        }
+        has_data
+    }
+
+    /// The operator tells a node to take over.
+    pub fn tell(&mut self, node: NodeId) {
+        self.told.insert(node);
+    }
+
+    /// Returns whether a replica may have taken over without anybody knowing it.
+    pub fn may_take_over(&self, node: NodeId) -> bool {
+        self.told.contains(&node) && self.nodes[node].primary.is_some()
+    }
+
+    /// A node takes an epoch without votes.
+    pub fn needs_no_votes(&mut self, node: NodeId) {
+        self.unvoted.insert(node);
+    }
+
+    /// Returns whether a node may have its epoch without votes.
+    pub fn may_be_unvoted(&self, node: NodeId) -> bool {
+        self.unvoted.contains(&node)
+    }
+
+    /// Replicas have acknowledged all that their primary has.
+    pub fn have_data(&self, replicas: &[NodeId], primary: NodeId) {
+        let pairs = replicas.iter().map(|replica| (*replica, primary));
+        self.synced.borrow_mut().extend(pairs);
+    }
+
+    /// A node was killed: WAIT does not tell what a replica has after a start.
+    pub fn killed(&mut self, node: NodeId) {
+        self.synced.borrow_mut().remove(&node);
+    }
+
+    /// Returns whether a node took over without its primary's data, so that it may have any keys.
+    pub fn has_foreign_keys(&self, node: NodeId) -> bool {
+        self.foreign.contains(&node)
     }
 
     /// Considers slots that a primary no longer claims. If another node claims them in the same
@@ -182,8 +269,10 @@ impl Watch {
         *voted = epoch.max(*voted);
     }
 
-    /// Takes a primary's claim. `was` is the primary that it followed before.
-    fn claim(&mut self, node: NodeId, epoch: u64, slots: &SlotSet, was: Option<Name>) {
+    /// Takes a primary's claim. `was` is the primary that it followed before, and whether it has
+    /// that primary's data.
+    fn claim(&mut self, node: NodeId, epoch: u64, slots: &SlotSet, was: (Option<Name>, bool)) {
+        let (was, has_data) = was;
         let mut lost: BTreeMap<NodeId, SlotSet> = BTreeMap::new();
         for slot in slots.iter() {
             match self.owners[usize::from(slot)] {
@@ -214,6 +303,7 @@ impl Watch {
         for (from, slots) in lost {
             let elected = was.is_some() && was == self.nodes[from].name;
             self.elections += u64::from(elected);
+            let elected = elected && has_data;
             let count = slots.len();
             world::with(|kernel| {
                 let trace = &kernel.trace;
@@ -250,15 +340,19 @@ impl Watch {
     }
 
     /// Returns the nodes that can be elected instead of a node: those that follow it, and those
-    /// that followed a node without slots when they last sent a packet. After an election, such a
-    /// replica may already acknowledge the new owner's writes (WAIT only counts replicas, so it
-    /// would stand for one that has not acknowledged), or may not know the new owner yet, and be
-    /// elected next. Redis promises nothing about a write that one of them has not acknowledged.
+    /// that followed a node without slots, or one that still claims slots of this node, when they
+    /// last sent a packet. After an election or a takeover, such a replica may not know the new
+    /// owner yet, and be elected next. Redis promises nothing about a write that one of them has
+    /// not acknowledged.
     pub fn heirs(&self, node: NodeId) -> BTreeSet<NodeId> {
+        let claimed = &self.nodes[node].slots;
+        let is_former = |other: NodeId| {
+            self.owned[other] == 0 || !self.nodes[other].slots.common(claimed).is_empty()
+        };
         let follows = |at: &usize| {
             let primary = self.nodes[*at].primary;
             let all = (1..self.nodes.len()).filter(|other| self.nodes[*other].name == primary);
-            primary.is_some() && { all }.any(|other| other == node || self.owned[other] == 0)
+            primary.is_some() && { all }.any(|other| other == node || is_former(other))
         };
         (1..self.nodes.len()).filter(follows).collect()
     }
