@@ -126,17 +126,15 @@ pub fn start(node: NodeId, primary: NodeId, plan: &Plan) {
             Ok(server) => server.join(),
             // As a supervisor would, the driver starts the node again after a failure of its disk.
             Err(error) if is_disk_failure(&error.to_string()) => {
-                world::with(|kernel| {
-                    kernel.failed_starts.push(node);
-                    kernel.disks.forgive(node);
-                });
+                world::server_ended(node);
             }
             Err(error) => verdict::stop(&format!("node {node} does not start: {error}")),
         }
     });
 }
 
-fn is_disk_failure(error: &str) -> bool {
+/// Returns whether a start has failed because a write or a sync has.
+pub fn is_disk_failure(error: &str) -> bool {
     error.contains("(os error 5)") || error.contains("(os error 28)")
 }
 
@@ -246,7 +244,7 @@ impl Driver {
 
     /// Waits for the next thing and handles it. Returns false at the end of the storm.
     pub fn step(&mut self, until: Nanos) -> bool {
-        for node in world::with(|kernel| std::mem::take(&mut kernel.failed_starts)) {
+        for node in world::with(|kernel| std::mem::take(&mut kernel.ended_servers)) {
             self.dead.push(node);
             self.add(world::now() + SECOND, Task::Restart(node));
         }

@@ -6,8 +6,9 @@ use punctual_server::log::{Level, Logger};
 
 use crate::kernel::network::Address;
 use crate::kernel::streams::EndId;
+use crate::kernel::threads::State;
 use crate::kernel::{DRIVER, Kernel, Nanos, NodeId};
-use crate::{baton, usage};
+use crate::{baton, usage, verdict};
 
 thread_local! {
     /// Node of the next thread that this thread starts.
@@ -22,13 +23,37 @@ pub fn node_to_start() -> Option<NodeId> {
 /// Starts the first thread of a node.
 pub fn start(node: NodeId, work: impl FnOnce() + Send + 'static) {
     NEXT_NODE.set(Some(node));
-    with(|kernel| kernel.nodes[node].life = usage::new_life());
+    with(|kernel| {
+        kernel.nodes[node].life = usage::new_life();
+        kernel.nodes[node].has_failed = false;
+    });
     let thread = std::thread::Builder::new().name(format!("node-{node}"));
     drop(
         thread
             .spawn(work)
             .expect("the system has room for a thread"),
     );
+}
+
+/// Tells the driver that this node's server could not start, or has ended by itself. Only a failed
+/// write or sync is a reason, and the server must have ended its threads and closed its sockets.
+pub fn server_ended(node: NodeId) {
+    let (has_failed, threads, open) = baton::enter(|kernel, me| {
+        let threads = kernel.threads.iter().enumerate();
+        let mut own = threads.filter(|(tid, thread)| thread.node == node && *tid != me);
+        let runs = own.any(|(_, thread)| matches!(thread.state, State::Active | State::Waiting));
+        let open = kernel.descriptors.shown_of(node);
+        kernel.disks.forgive(node);
+        kernel.ended_servers.push(node);
+        kernel.wake_driver();
+        (kernel.nodes[node].has_failed, runs, open)
+    });
+    if !has_failed || threads || !open.is_empty() {
+        verdict::stop(&format!(
+            "the server of node {node} has ended: failed files {has_failed}, threads left \
+             {threads}, descriptors left {open}"
+        ));
+    }
 }
 
 /// Uses the simulated system.

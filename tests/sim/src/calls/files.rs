@@ -9,7 +9,7 @@ use super::sockets::{gathered, receive, send_all};
 use super::{answer, fail, is_ours, own_path, real};
 use crate::baton;
 use crate::kernel::descriptors::Object;
-use crate::kernel::disk::{Disks, Found, OpenFile};
+use crate::kernel::disk::{Disks, Found, OpenFile, node_of};
 use crate::kernel::{Kernel, Lie};
 
 /// Kinds of objects that a descriptor is read and written through.
@@ -110,11 +110,17 @@ unsafe extern "C" fn read(fd: c_int, buf: *mut c_void, len: size_t) -> ssize_t {
 fn write_file(fd: c_int, bytes: &[u8]) -> ssize_t {
     let count = with_file(fd, |kernel, file| {
         let rate = kernel.weather.failed_writes;
-        if kernel.draws.chance(rate) {
+        let is_full = kernel.is_full(file, bytes.len());
+        if is_full || kernel.draws.chance(rate) {
+            let node = node_of(&file.path).unwrap_or_default();
+            kernel.nodes[node].has_failed = true;
             kernel
                 .trace
                 .tell(|| format!("write failed {} {}", file.path, bytes.len()));
-            return Err(kernel.draws.one_of(&[libc::EIO, libc::ENOSPC]));
+            let errors = [libc::ENOSPC, libc::EIO];
+            return Err(kernel
+                .draws
+                .one_of(if is_full { &errors[..1] } else { &errors }));
         }
         let mut len = bytes.len();
         if len > 1 && kernel.draws.chance(rate) {
@@ -218,6 +224,8 @@ unsafe extern "C" fn fdatasync(fd: c_int) -> c_int {
                 .trace
                 .tell(|| format!("{me} sync failed {covered:?}"));
             kernel.disks.fail_sync(&covered);
+            let node = kernel.threads[me].node;
+            kernel.nodes[node].has_failed = true;
             return Err(libc::EIO);
         }
         kernel.trace.tell(|| format!("{me} synced {covered:?}"));

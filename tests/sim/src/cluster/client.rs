@@ -14,11 +14,13 @@ use crate::kernel::{MILLI, Nanos, NodeId, SECOND};
 use crate::link::{Link, Prepared};
 use crate::{verdict, world};
 
-/// Sets all keys to a number, unless they have a greater one: such a write may come late.
+/// Sets all keys to a number, unless they have the number or a greater one: such a write may come
+/// late. Tells whether it has changed them.
 const RAISE: &str = "local old = redis.call('GET', KEYS[1]) \
      old = old and tonumber(string.match(old, '%d+')) or 0 \
      if old < tonumber(string.match(ARGV[1], '%d+')) then \
-     for _, key in ipairs(KEYS) do redis.call('SET', key, ARGV[1]) end end return 'OK'";
+     for _, key in ipairs(KEYS) do redis.call('SET', key, ARGV[1]) end return 'OK' end \
+     return 'KEPT'";
 
 /// How an operation is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,8 +80,8 @@ pub struct Client {
 }
 
 impl Client {
-    pub fn new(number: usize, nodes: usize, shape: &super::plan::Shape) -> Self {
-        let tag = |tag| Tag::new(format!("c{number}t{tag}"), shape.keys);
+    pub fn new(number: usize, nodes: usize, shape: &super::plan::Shape, files_fail: bool) -> Self {
+        let tag = |tag| Tag::new(format!("c{number}t{tag}"), shape.keys, files_fail);
         Self {
             tags: (0..shape.tags).map(tag).collect(),
             nodes,
@@ -335,8 +337,11 @@ impl Client {
         }
         if op.form == Form::Read {
             tag.check(op.node, &main, rightful);
+        } else if tag.ignores_reads && self.last.is_none() && main == Value::Bulk(b"KEPT".into()) {
+            // The script has only read.
         } else if rightful {
             tag.is_at_least(op.value);
+            tag.is_saved(op.value);
             let all = rights.all_have(op.node, &sent.heirs, &waited);
             if all && !rights.moves(tag.slot) {
                 tag.is_promised(op.value);

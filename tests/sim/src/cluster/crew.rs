@@ -42,6 +42,9 @@ pub struct Crew {
     /// Something that is certain may be at the owner only: the last time at which such a thing was
     /// learned.
     pub exposed: Option<Nanos>,
+    /// Time of the election of an owner that has acknowledged no write since. Its file may not
+    /// have what is certain.
+    unsaved: Option<Nanos>,
     /// A failure has met a move of the slot, so its keys may be in two places.
     pub is_doubtful: bool,
     /// Whether nobody works any more.
@@ -100,10 +103,22 @@ impl Crew {
             nodes,
             is_strict,
             exposed: Some(0),
+            unsaved: None,
             is_doubtful: false,
             has_ended: false,
             done: 0,
         }
+    }
+
+    /// A replica was elected: what its old owner alone has is lost.
+    pub fn elected(&mut self) {
+        self.is_doubtful |= self.exposed.is_some();
+        self.unsaved = Some(world::now());
+    }
+
+    /// The owner, whose file may have failed, starts again with its file.
+    pub fn restarts(&mut self) {
+        self.is_doubtful |= self.unsaved.is_some();
     }
 
     /// Returns the worker with this connection.
@@ -239,14 +254,16 @@ impl Crew {
         let rightful = sent.rightful && rights.may(slot, node, asked);
         let moves = sent.moves || rights.moves(slot);
         let has_heirs = !rights.watch.heirs(node).is_empty();
+        // These commands surely write, so WAIT and the owner's file cover all earlier writes.
+        let writes = matches!(
+            sent.work,
+            Work::Add(..) | Work::SetTimer(..) | Work::AddEntry(_)
+        );
+        self.unsaved
+            .take_if(|at| rightful && writes && *at <= sent.at);
         let trust = if !rightful {
             Trust::Nothing
         } else if rights.all_have(node, &sent.heirs, &waited) && !moves {
-            // These commands surely write, so WAIT covers all earlier writes.
-            let writes = matches!(
-                sent.work,
-                Work::Add(..) | Work::SetTimer(..) | Work::AddEntry(_)
-            );
             self.exposed.take_if(|at| writes && *at <= sent.at);
             Trust::Certain
         } else if self.ledger.drains || self.is_strict || moves || !has_heirs {

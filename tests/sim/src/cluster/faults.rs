@@ -1,8 +1,9 @@
 //! What goes wrong in a cluster.
 
-use super::{Cluster, Task};
+use super::crew::Crew;
+use super::{Cluster, Task, tag};
 use crate::faults::jump_clock;
-use crate::kernel::{MILLI, NodeId};
+use crate::kernel::{MILLI, NodeId, SECOND};
 use crate::world;
 
 impl Cluster {
@@ -28,6 +29,10 @@ impl Cluster {
                 self.chores.send(node, &["CLUSTER", "FAILOVER"]);
             }
             return;
+        }
+        if self.plan.weather.failed_writes > 0 && self.draws.chance(100_000) {
+            let time = self.draws.between(MILLI, 3 * SECOND);
+            return world::with(|kernel| kernel.nodes[node].full_until = kernel.now + time);
         }
         match self.draws.below(13) {
             0..3 => self.kill(node),
@@ -112,18 +117,43 @@ impl Cluster {
         }
         self.kills += 1;
         let power = self.plan.cuts_power && self.draws.chance(500_000);
+        self.end(node, power);
+    }
+
+    /// Notes servers that have ended by themselves: a node that cannot save its `nodes.conf` ends.
+    pub fn look_for_ends(&mut self) {
+        for node in world::with(|kernel| std::mem::take(&mut kernel.ended_servers)) {
+            self.ends += 1;
+            self.end(node, false);
+        }
+    }
+
+    /// Ends all of a node, and plans its next start.
+    fn end(&mut self, node: NodeId, power: bool) {
         world::with(|kernel| kernel.kill(node, power));
         self.watch_bus();
         self.watch.killed(node);
         self.dead.push(node);
+        let fails = self.plan.weather.fails_files();
         if let Some(moving) = &self.mover.now
-            && power
+            && (power || fails)
             && [moving.from, moving.to].contains(&node)
         {
-            // SETSLOT MIGRATING and IMPORTING are not synced.
+            // SETSLOT MIGRATING and IMPORTING are not synced. While the old owner's file cannot be
+            // written, a crash brings back the keys that MIGRATE has deleted, and the new owner
+            // may have changed them.
             self.doubt(moving.slot);
         }
-        let pause = self.draws.between(MILLI, self.shape.death);
+        if fails {
+            let owns = |slot: &u16| self.watch.owner(*slot) == Some(node);
+            let own: Vec<u16> = self.slots().into_iter().filter(owns).collect();
+            for slot in own {
+                self.each_tag(slot, tag::Tag::restarts);
+                self.each_crew(slot, Crew::restarts);
+            }
+        }
+        let most = if self.heals { MILLI } else { self.shape.death };
+        let pause = self.draws.between(MILLI, most);
         self.add(world::now() + pause, Task::Restart(node));
     }
 

@@ -33,8 +33,9 @@ use crate::chores::Chores;
 use crate::clients::PORT;
 use crate::kernel::draws::Draws;
 use crate::kernel::streams::EndId;
-use crate::kernel::{MILLI, Nanos, NodeId, SECOND};
+use crate::kernel::{MILLI, Nanos, NodeId, SECOND, Weather};
 use crate::plan::Plan;
+use crate::run::is_disk_failure;
 use crate::{verdict, world};
 use client::Client;
 use crew::Crew;
@@ -82,6 +83,8 @@ pub struct Cluster {
     names: Vec<String>,
     heals: bool,
     kills: u64,
+    /// Number of servers that have ended by themselves.
+    ends: u64,
 }
 
 /// Who may carry out the commands of a slot.
@@ -145,10 +148,17 @@ impl Rights<'_> {
     }
 }
 
+/// Returns whether a start may have failed because a write or a sync has. A node that cannot save
+/// its `nodes.conf` stops, also while it loads.
+fn is_failure_of_files(error: &str) -> bool {
+    is_disk_failure(error) || error.contains("the server stops")
+}
+
 /// Runs a seed. Ends the process.
 pub fn run(seed: u64, plan: Plan, shape: Shape) -> ! {
     world::with(|kernel| kernel.network.tap.port = Some(BUS));
-    let clients = (0..plan.clients).map(|number| Client::new(number, plan.nodes, &shape));
+    let fails = plan.weather.fails_files();
+    let clients = (0..plan.clients).map(|number| Client::new(number, plan.nodes, &shape, fails));
     let crews = plan.workers.chunks(crew::ROLES.len()).enumerate();
     let crews = crews.map(|(number, roles)| Crew::new(number, roles, plan.nodes, shape.strict));
     let mut cluster = Cluster {
@@ -166,10 +176,23 @@ pub fn run(seed: u64, plan: Plan, shape: Shape) -> ! {
         names: Vec::new(),
         heals: false,
         kills: 0,
+        ends: 0,
         plan,
         shape,
     };
+    let Weather {
+        failed_writes,
+        failed_syncs,
+        ..
+    } = cluster.plan.weather;
+    let set_failures = |writes, syncs| {
+        world::with(|kernel| {
+            (kernel.weather.failed_writes, kernel.weather.failed_syncs) = (writes, syncs);
+        });
+    };
+    set_failures(0, 0);
     cluster.create();
+    set_failures(failed_writes, failed_syncs);
     cluster.storm();
     cluster.heal();
     cluster.report()
@@ -220,7 +243,13 @@ impl Cluster {
                 .logger(world::logger(node))
                 .spawn();
             match server {
-                Ok(server) => server.join(),
+                Ok(server) => {
+                    server.join();
+                    world::server_ended(node);
+                }
+                Err(error) if is_failure_of_files(&error.to_string()) => {
+                    world::server_ended(node);
+                }
                 Err(error) => verdict::stop(&format!("node {node} does not start: {error}")),
             }
         });
@@ -246,6 +275,7 @@ impl Cluster {
 
     /// Waits for the next thing and handles it. Returns false at the end of the storm.
     fn step(&mut self, until: Nanos) -> bool {
+        self.look_for_ends();
         let next = self.tasks.peek().map_or(until, |next| next.0.0.min(until));
         for end in world::next(next) {
             self.watch_bus();
@@ -419,7 +449,7 @@ impl Cluster {
             if taken.elected {
                 if !self.shape.strict {
                     self.each_tag(slot, tag::Tag::elected);
-                    self.each_crew(slot, |crew| crew.is_doubtful |= crew.exposed.is_some());
+                    self.each_crew(slot, Crew::elected);
                 }
             } else if taken.stolen || !arrives && !named {
                 self.doubt(slot);
@@ -444,7 +474,7 @@ impl Cluster {
         let figures = world::with(|kernel| {
             format!(
                 "hash {:016x} simulated_ms {} commands {done} redirected {redirected} \
-                 works {works} doubtful {doubtful} packets {} elections {} takeovers {} moves {} open {} kills {} calls {} handovers {}",
+                 works {works} doubtful {doubtful} packets {} elections {} takeovers {} moves {} open {} kills {} ends {} calls {} handovers {}",
                 kernel.trace.hash(),
                 kernel.now / MILLI,
                 self.watch.packets,
@@ -453,6 +483,7 @@ impl Cluster {
                 self.mover.done,
                 self.mover.open.len(),
                 self.kills,
+                self.ends,
                 kernel.calls,
                 kernel.handovers,
             )

@@ -263,6 +263,7 @@ impl Move {
                 "MOVED ",
                 "LOADING ",
                 "CLUSTERDOWN ",
+                "MISCONF ",
                 "TRYAGAIN ",
             ];
             if !known.iter().any(|known| text.starts_with(known)) {

@@ -50,13 +50,14 @@ impl Plan {
         plan.clock_jumps = draws.chance(400_000);
         plan.partitions = draws.chance(700_000);
         plan.cuts_power = plan.append_sync == "always" && draws.chance(600_000);
-        // A server ends if it cannot save its nodes.conf.
-        plan.weather.failed_writes = 0;
-        plan.weather.failed_syncs = 0;
         plan.workers = super::crew::ROLES.repeat(draws.one_of(&[0, 1, 1, 2]));
         plan.weather.drift_ppm = draws.one_of(&[0, 0, 50, 500]);
         (plan.writable, plan.failovers, plan.promotions) = (false, false, false);
         let strict = draws.chance(200_000);
+        if strict {
+            // A server ends if it cannot save its nodes.conf, and a replica may be elected.
+            (plan.weather.failed_writes, plan.weather.failed_syncs) = (0, 0);
+        }
         plan.shape = Some(Shape {
             primaries,
             timeout: draws.one_of(&[SECOND, 1_500 * MILLI, 2 * SECOND]),

@@ -16,12 +16,17 @@ pub struct Tag {
     pub floor: u64,
     /// Largest number that all replicas have acknowledged.
     promised: u64,
+    /// Largest number that the present owner has acknowledged, so that its file has it.
+    saved: u64,
+    /// While its file cannot be written, a server answers reads with changes that a crash can
+    /// lose, so reads prove nothing.
+    pub ignores_reads: bool,
     /// A failure has met a move of the slot, so the keys may be in two places.
     pub is_doubtful: bool,
 }
 
 impl Tag {
-    pub fn new(name: String, keys: usize) -> Self {
+    pub fn new(name: String, keys: usize, files_fail: bool) -> Self {
         Self {
             slot: punctual_cluster::slot::of_key(format!("{{{name}}}").as_bytes()),
             keys: (0..keys).map(|key| format!("{{{name}}}{key}")).collect(),
@@ -29,6 +34,8 @@ impl Tag {
             last: 0,
             floor: 0,
             promised: 0,
+            saved: 0,
+            ignores_reads: files_fail,
             is_doubtful: false,
         }
     }
@@ -55,7 +62,22 @@ impl Tag {
 
     /// A replica was elected: only promised numbers remain.
     pub fn elected(&mut self) {
-        self.floor = self.promised;
+        (self.floor, self.saved) = (self.promised, 0);
+    }
+
+    /// The owner has acknowledged this number.
+    pub fn is_saved(&mut self, value: u64) {
+        if !self.is_doubtful {
+            self.saved = self.saved.max(value);
+        }
+    }
+
+    /// The owner, whose file may have failed, starts again with its file. As in Redis, a replica
+    /// acknowledges (WAIT) what its file does not have yet. If it is elected and ends before it
+    /// has written this, only what it has acknowledged as the owner remains.
+    pub fn restarts(&mut self) {
+        self.floor = self.saved;
+        self.promised = self.promised.min(self.saved);
     }
 
     /// The keys move: the replicas of the new owner have promised nothing.
@@ -65,13 +87,13 @@ impl Tag {
 
     /// Nothing is known any more.
     pub fn doubt(&mut self) {
-        (self.floor, self.promised, self.is_doubtful) = (0, 0, true);
+        (self.floor, self.promised, self.saved, self.is_doubtful) = (0, 0, 0, true);
     }
 
     /// A new number is known to be at the rightful owner.
     pub fn settle(&mut self, value: u64) {
         self.is_doubtful = false;
-        (self.floor, self.promised) = (value, 0);
+        (self.floor, self.promised, self.saved) = (value, 0, value);
     }
 
     /// Checks the reply of a read. `rightful` tells whether it comes from the rightful owner.
@@ -98,7 +120,7 @@ impl Tag {
                 self.name, self.last, self.promised
             ));
         }
-        if rightful {
+        if rightful && !self.ignores_reads {
             self.is_at_least(first);
         }
     }

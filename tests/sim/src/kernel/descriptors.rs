@@ -115,6 +115,17 @@ impl Descriptors {
         (0..self.objects.len()).filter(is_own).collect()
     }
 
+    /// Returns a text about a node's objects.
+    pub fn shown_of(&self, node: NodeId) -> String {
+        let own = self
+            .objects
+            .iter()
+            .flatten()
+            .filter(|entry| entry.node == node);
+        let shown: Vec<_> = own.map(|entry| format!("{:?}", entry.object)).collect();
+        shown.join(", ")
+    }
+
     /// Removes an object and its descriptors.
     pub fn remove(&mut self, id: ObjectId) -> Option<Object> {
         let entry = self.objects.get_mut(id)?.take()?;

@@ -391,6 +391,13 @@ fn apply(contents: &mut Vec<u8>, change: &Change) {
 }
 
 impl Kernel {
+    /// Returns whether a write is refused because it needs more room on a full disk.
+    pub fn is_full(&self, file: &OpenFile, bytes: usize) -> bool {
+        let until = node_of(&file.path).map_or(0, |node| self.nodes[node].full_until);
+        let length = self.disks.length(file);
+        self.now < until && (file.appends || file.position + bytes > length)
+    }
+
     /// Loses the unsynced changes of a node's disk, in part.
     pub fn cut_power(&mut self, node: NodeId) {
         self.disks.cut_power(node, &mut self.draws);

@@ -68,6 +68,13 @@ pub struct Weather {
     pub lie: Option<Lie>,
 }
 
+impl Weather {
+    /// Returns whether writes or syncs fail.
+    pub fn fails_files(&self) -> bool {
+        self.failed_writes + self.failed_syncs > 0
+    }
+}
+
 /// A lie of the simulated system, which the checks must find: a test of the checks themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lie {
@@ -113,8 +120,8 @@ pub struct Kernel {
     pub descriptors: Descriptors,
     pub network: Network,
     pub disks: Disks,
-    /// Nodes whose server could not start.
-    pub failed_starts: Vec<NodeId>,
+    /// Nodes whose server could not start, or has ended by itself.
+    pub ended_servers: Vec<NodeId>,
     /// The context of a thread that has just handed the baton over for the last time.
     pub ended: Option<&'static Context>,
     /// Number of calls and handovers.
@@ -142,7 +149,7 @@ impl Kernel {
             descriptors: Descriptors::default(),
             network: Network::default(),
             disks: Disks::default(),
-            failed_starts: Vec::new(),
+            ended_servers: Vec::new(),
             ended: None,
             calls: 0,
             handovers: 0,
@@ -154,6 +161,7 @@ impl Kernel {
         self.trace.note("calm", [self.now, 0, 0]);
         self.weather.failed_writes = 0;
         self.weather.failed_syncs = 0;
+        self.nodes.iter_mut().for_each(|node| node.full_until = 0);
         let down = std::mem::take(&mut self.network.down);
         for (from, to) in down {
             self.deliver_held(from, to);

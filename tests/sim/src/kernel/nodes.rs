@@ -29,6 +29,10 @@ pub struct Node {
     pub life: Owner,
     /// What the node may evict.
     pub evicts: Evicts,
+    /// Time until which the disk is full: no file can grow.
+    pub full_until: Nanos,
+    /// Whether a write or a sync has failed since the last start.
+    pub has_failed: bool,
 }
 
 impl Node {
@@ -41,6 +45,8 @@ impl Node {
             has_power: true,
             life: 0,
             evicts: Evicts::Unlimited,
+            full_until: 0,
+            has_failed: false,
         }
     }
 
@@ -168,6 +174,7 @@ impl Kernel {
             false => self.disks.forgive(node),
         }
         self.nodes[node].frozen = None;
+        self.ended_servers.retain(|ended| *ended != node);
         for thread in self.threads.iter_mut().filter(|thread| thread.node == node) {
             if thread.state != State::Ended {
                 thread.state = State::Killed;

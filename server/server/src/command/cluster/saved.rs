@@ -41,8 +41,13 @@ pub(super) fn reply_when_saved(
         let Ok(cluster) = node(&shared) else {
             return;
         };
-        let of_reply = Arc::clone(&shared);
-        cluster.reply_when_saved(move || finish(&of_reply, loop_number, &waiter, &bytes));
+        // The cluster keeps this for ever if the save fails, so it must not own the server's state.
+        let of_reply = Arc::downgrade(&shared);
+        cluster.reply_when_saved(move || {
+            if let Some(shared) = of_reply.upgrade() {
+                finish(&shared, loop_number, &waiter, &bytes);
+            }
+        });
         // The table may have been saved meanwhile.
         shared.mailboxes[0].order(Order::Cluster);
     })));
@@ -54,6 +59,7 @@ mod tests {
     use std::fs;
     use std::io;
     use std::path::Path;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     use parking_lot::Mutex;
     use punctual_harness::{Wire, eventually};
@@ -70,6 +76,37 @@ mod tests {
             let _open = self.0.lock();
             Disk::default().overwrite(path, bytes, sync)
         }
+    }
+
+    /// Files that cannot be written over once this is true.
+    struct Failing(Arc<AtomicBool>);
+
+    impl Files for Failing {
+        fn overwrite(&self, path: &Path, bytes: &[u8], sync: bool) -> io::Result<()> {
+            match self.0.load(Ordering::SeqCst) {
+                true => Err(io::Error::other("the disk fails")),
+                false => Disk::default().overwrite(path, bytes, sync),
+            }
+        }
+    }
+
+    #[test]
+    fn a_server_that_cannot_save_ends_and_frees_its_state() {
+        let folder = tempfile::tempdir().unwrap();
+        let fails = Arc::new(AtomicBool::new(false));
+        let server = Server::builder()
+            .port(0)
+            .option("dir", folder.path().to_str().unwrap())
+            .option("cluster-enabled", "yes")
+            .disk(Disk::new(Arc::new(Failing(Arc::clone(&fails)))))
+            .spawn()
+            .unwrap();
+        let shared = Arc::downgrade(server.shared());
+        let mut operator = Wire::to(server.port());
+        fails.store(true, Ordering::SeqCst);
+        operator.send(&["CLUSTER ADDSLOTS 1"]);
+        server.join();
+        assert!(shared.upgrade().is_none(), "the reply waits for a save");
     }
 
     #[test]
