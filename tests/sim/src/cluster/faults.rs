@@ -127,7 +127,7 @@ impl Cluster {
     /// Returns whether a node's append-only file has no base: after a full synchronization, a node
     /// appends to a new file, which the manifest gets together with the new base. As in Redis,
     /// replies do not wait for that. Usually it takes milliseconds, but the rewrite may fail.
-    fn lacks_base(node: NodeId) -> bool {
+    pub fn lacks_base(node: NodeId) -> bool {
         let folder = format!("/sim/{node}/appendonlydir/");
         world::with(|kernel| {
             let manifest = kernel
