@@ -128,13 +128,36 @@ impl Cluster {
         }
     }
 
+    /// Returns whether a node's append-only file has no base: after a full synchronization, a node
+    /// appends to a new file, which the manifest gets together with the new base. As in Redis,
+    /// replies do not wait for that. Usually it takes milliseconds, but the rewrite may fail.
+    pub fn lacks_base(node: NodeId) -> bool {
+        let folder = format!("/sim/{node}/appendonlydir/");
+        world::with(|kernel| {
+            let manifest = kernel
+                .disks
+                .contents(&format!("{folder}appendonly.aof.manifest"));
+            let manifest = String::from_utf8_lossy(&manifest.unwrap_or_default()).into_owned();
+            let mut names = kernel
+                .disks
+                .paths(node)
+                .filter_map(|path| path.strip_prefix(&folder));
+            names.any(|name| name.ends_with(".incr.aof") && !manifest.contains(name))
+        })
+    }
+
     /// Ends all of a node, and plans its next start.
     fn end(&mut self, node: NodeId, power: bool) {
+        let fails = self.plan.weather.fails_files();
+        // After a failed sync, the file is cut back to the last successful one, and written again.
+        // With `everysec`, replies have not waited for the sync.
+        let is_cut = world::with(|kernel| kernel.disks.take_cut(node));
+        let is_cut = is_cut && self.plan.append_sync == "everysec";
+        let is_lost = fails && (is_cut || Self::lacks_base(node));
         world::with(|kernel| kernel.kill(node, power));
         self.watch_bus();
         self.watch.killed(node);
         self.dead.push(node);
-        let fails = self.plan.weather.fails_files();
         if let Some(moving) = &self.mover.now
             && (power || fails)
             && [moving.from, moving.to].contains(&node)
@@ -150,6 +173,10 @@ impl Cluster {
             for slot in own {
                 self.each_tag(slot, tag::Tag::restarts);
                 self.each_crew(slot, Crew::restarts);
+                if is_lost {
+                    self.each_tag(slot, tag::Tag::forget);
+                    self.each_crew(slot, |crew| crew.is_doubtful = true);
+                }
             }
         }
         let most = if self.heals { MILLI } else { self.shape.death };

@@ -379,6 +379,11 @@ impl Cluster {
     /// Kills all nodes, and starts them again with their files: they must form the same cluster
     /// with the same data.
     fn restart_all(&mut self, digests: &[Option<String>]) {
+        // After three failed rewrites, a node waits a minute or more for the next one, as in Redis.
+        for node in (1..=self.plan.nodes).filter(|node| Self::lacks_base(*node)) {
+            self.ask(node, &["BGREWRITEAOF"]);
+            self.pause(5 * SECOND);
+        }
         let before = self.primaries();
         let values: Vec<_> = (1..=self.plan.nodes)
             .map(|node| self.values(node))

@@ -45,6 +45,8 @@ pub fn replicas(role: &Value) -> Vec<NodeId> {
 impl Redirect {
     /// Reads an error. Any error that no client of a cluster expects fails the run.
     pub fn of(text: &str, script: bool) -> Self {
+        let because = "EXECABORT Transaction discarded because of: ";
+        let text = text.strip_prefix(because).unwrap_or(text);
         let words: Vec<&str> = text.split(' ').collect();
         let node = words.get(2).and_then(|address| node_of(address));
         match (words[0], node) {

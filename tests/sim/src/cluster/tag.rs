@@ -80,6 +80,11 @@ impl Tag {
         self.promised = self.promised.min(self.saved);
     }
 
+    /// The owner's file has not what the owner has acknowledged.
+    pub fn forget(&mut self) {
+        (self.floor, self.promised, self.saved) = (0, 0, 0);
+    }
+
     /// The keys move: the replicas of the new owner have promised nothing.
     pub fn moves(&mut self) {
         self.promised = 0;
@@ -87,7 +92,8 @@ impl Tag {
 
     /// Nothing is known any more.
     pub fn doubt(&mut self) {
-        (self.floor, self.promised, self.saved, self.is_doubtful) = (0, 0, 0, true);
+        self.forget();
+        self.is_doubtful = true;
     }
 
     /// A new number is known to be at the rightful owner.

@@ -30,6 +30,8 @@ struct Contents {
     synced: u64,
     /// Whether a sync has failed, so that the changes never become durable.
     is_lost: bool,
+    /// Length before the file was cut back after a failed sync, until it is as long again.
+    cut: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -187,6 +189,23 @@ impl Disks {
         Some(self.inodes[inode].now.clone())
     }
 
+    /// Returns the paths of a node's files.
+    pub fn paths(&self, node: NodeId) -> impl Iterator<Item = &String> {
+        let disk = self.disks.get(&node);
+        disk.into_iter().flat_map(|disk| disk.names.files.keys())
+    }
+
+    /// Returns whether a file of a node is cut back after a failed sync and not yet written again,
+    /// for the last time: the node ends.
+    pub fn take_cut(&mut self, node: NodeId) -> bool {
+        let names = self.disks.get(&node).map(|disk| &disk.names.files);
+        let files = names.into_iter().flat_map(|names| names.values());
+        files
+            .map(|file| std::mem::take(&mut self.inodes[*file].cut))
+            .sum::<usize>()
+            > 0
+    }
+
     pub fn length(&self, file: &OpenFile) -> usize {
         file.inode.map_or(0, |inode| self.inodes[inode].now.len())
     }
@@ -213,6 +232,9 @@ impl Disks {
         apply(&mut contents.now, &change);
         contents.changes.push(change);
         file.position += bytes.len();
+        if contents.now.len() >= contents.cut {
+            contents.cut = 0;
+        }
         Ok(bytes.len())
     }
 
@@ -222,6 +244,7 @@ impl Disks {
             if std::mem::take(&mut contents.is_lost) {
                 contents.synced += contents.changes.len() as u64;
                 contents.changes.clear();
+                contents.cut = contents.now.len();
             }
             let change = Change::Truncate(length);
             apply(&mut contents.now, &change);

@@ -138,18 +138,25 @@ pub(crate) fn begin_if_scheduled(shared: &Arc<Shared>, turn: &mut Turn) {
     }
 }
 
-/// Schedules a rewrite if the files have grown enough since the last rewrite.
+/// Schedules a rewrite if the files have grown enough since the last rewrite, or if the rewrite for
+/// the first base has failed: until one succeeds, a restart does not find the changes.
 pub(super) fn schedule_if_due(shared: &Shared, settings: &Settings) {
     let aof = &shared.durability.aof;
     let rewrite = &aof.rewrite;
-    let current = aof.current_bytes.load(Ordering::Relaxed);
-    if settings.rewrite_percentage == 0
-        || current <= settings.rewrite_min_bytes
-        || aof.phase() != Phase::On
+    // A rewrite that begins is no longer scheduled after it counts as a save.
+    if rewrite.scheduled.load(Ordering::Acquire)
         || shared.durability.is_saving()
-        || rewrite.scheduled.load(Ordering::Relaxed)
         || is_limited(shared)
     {
+        return;
+    }
+    let current = aof.current_bytes.load(Ordering::Relaxed);
+    match aof.phase() {
+        Phase::Off => return,
+        Phase::Starting => return schedule(shared),
+        Phase::On => {}
+    }
+    if settings.rewrite_percentage == 0 || current <= settings.rewrite_min_bytes {
         return;
     }
     let base = aof.base_bytes.load(Ordering::Relaxed).max(1);
@@ -159,9 +166,14 @@ pub(super) fn schedule_if_due(shared: &Shared, settings: &Settings) {
             shared.logger,
             "Starting automatic rewriting of AOF on {growth}% growth"
         );
-        rewrite.scheduled.store(true, Ordering::Release);
-        shared.mailboxes[0].order(Order::Resume);
+        schedule(shared);
     }
+}
+
+fn schedule(shared: &Shared) {
+    let rewrite = &shared.durability.aof.rewrite;
+    rewrite.scheduled.store(true, Ordering::Release);
+    shared.mailboxes[0].order(Order::Resume);
 }
 
 /// Returns whether automatic rewrites must wait because several have failed in a row. The wait is
@@ -382,6 +394,9 @@ fn ended(
     backup::rewrite_ended(shared, done);
     rewrite.active.store(false, Ordering::Release);
     state.end_walk();
+    if state.aof.phase() == Phase::Starting {
+        schedule_if_due(shared, &shared.settings());
+    }
     // The writer may have postponed a sync until the end of the rewrite.
     shared.durability.changelog.wake_file();
 }

@@ -35,6 +35,8 @@ struct Switches {
     arrived: AtomicU64,
     /// Syncs of other files block.
     base_stalled: AtomicBool,
+    /// The next sync of another file fails.
+    base_fails: AtomicBool,
     /// Creation of files fails.
     read_only: AtomicBool,
     /// Number of operations that `full`, `loses` and `read_only` have affected.
@@ -111,6 +113,9 @@ impl Output for FaultyFile {
             && Instant::now() < end
         {
             std::thread::sleep(Duration::from_millis(1));
+        }
+        if !self.is_incremental() && self.faults.0.base_fails.swap(false, Ordering::SeqCst) {
+            return Err(io::Error::from_raw_os_error(5));
         }
         if self.is_incremental() && self.faults.0.loses.swap(false, Ordering::SeqCst) {
             self.faults.0.failures.fetch_add(1, Ordering::SeqCst);
@@ -418,6 +423,23 @@ fn a_rewrite_that_fails_leaves_the_files() {
     assert_eq!(c.ask("SET later 1"), "+OK");
     server.shutdown();
     assert_loaded(folder.path(), "k", "2");
+    assert_loaded(folder.path(), "later", "1");
+}
+
+#[test]
+fn a_first_base_that_fails_is_tried_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let builder = builder(folder.path(), "everysec").option("appendonly", "no");
+    let (server, faults) = start_with(builder);
+    let mut c = Client::connect(&server);
+    assert_eq!(c.ask("SET k 1"), "+OK");
+    faults.0.base_fails.store(true, Ordering::SeqCst);
+    assert_eq!(c.ask("CONFIG SET appendonly yes"), "+OK");
+    eventually(|| !faults.0.base_fails.load(Ordering::SeqCst));
+    eventually(|| c.info("aof_last_bgrewrite_status:ok") && c.info("aof_rewrite_in_progress:0"));
+    assert_eq!(c.ask("SET later 1"), "+OK");
+    server.shutdown();
+    assert_loaded(folder.path(), "k", "1");
     assert_loaded(folder.path(), "later", "1");
 }
 
