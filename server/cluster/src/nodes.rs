@@ -242,6 +242,11 @@ impl Nodes {
         self.by_id.values()
     }
 
+    /// Same as [`Nodes::iter`], to change the nodes, but not their IDs.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Node> {
+        self.by_id.values_mut()
+    }
+
     /// Returns all nodes but the own one.
     pub fn others(&self) -> impl Iterator<Item = &Node> {
         self.by_id.values().filter(|node| node.id != self.own)

@@ -49,7 +49,7 @@ impl Manual {
 
     /// Notes the offset of the paused primary.
     pub(super) fn primary_paused(&mut self, offset: u64) {
-        if self.end_ms.is_some() && self.offset.is_none() {
+        if self.end_ms.is_some() && self.replica.is_none() && self.offset.is_none() {
             self.offset = Some(offset);
         }
     }
@@ -92,12 +92,15 @@ impl Machine {
         Ok(())
     }
 
-    /// Pauses clients, because a replica of this primary has asked for it.
+    /// Pauses clients, because a replica of this primary has asked for it. A replica that another
+    /// one takes for its primary does not: it has no slots to give, and would take the progress for
+    /// that of its own failover.
     pub(super) fn pause_for(&mut self, sender: Option<NodeId>) {
         let own = self.own_id();
+        let is_primary = self.nodes.own().primary.is_none();
         let replica = sender.and_then(|id| self.nodes.get(id));
         let Some(id) = replica
-            .filter(|node| node.primary == Some(own))
+            .filter(|node| is_primary && node.primary == Some(own))
             .map(|node| node.id)
         else {
             return;

@@ -23,15 +23,15 @@ impl Machine {
                 *replicas += 1;
             }
         }
-        for (id, replicas) in &primaries {
-            if let Some(node) = self.nodes.get_mut(*id) {
-                let orphan = *replicas == 0 && node.is_voter() && may_be_adopted(node);
-                node.orphaned_ms = match (orphan, node.orphaned_ms) {
-                    (false, _) => 0,
-                    (true, 0) => now_ms,
-                    (true, since) => since,
-                };
-            }
+        for node in self.nodes.iter_mut() {
+            // A replica is none, whatever it was before.
+            let alone = primaries.get(&node.id) == Some(&0);
+            let orphan = alone && node.is_voter() && may_be_adopted(node);
+            node.orphaned_ms = match (orphan, node.orphaned_ms) {
+                (false, _) => 0,
+                (true, 0) => now_ms,
+                (true, since) => since,
+            };
         }
         let own = self.nodes.own();
         let most = primaries.values().copied().max();

@@ -54,6 +54,36 @@ fn a_replica_migrates_to_a_primary_without_replicas() {
     assert_eq!(replicas(&net, 0), 1, "no further replica moves");
 }
 
+/// A primary that had no replicas when it became a replica itself: nobody migrates to it.
+#[test]
+fn no_replica_migrates_to_another_replica() {
+    for seed in 0..4 {
+        let mut net = Net::cluster(seed, 3, 2);
+        let (old, new) = (net.members[0].id, net.members[3].id);
+        let take_over = |net: &mut Net, at: usize| {
+            let now_ms = net.now_ms;
+            let machine = &mut net.members[at].machine;
+            machine.fail_over(Takeover::Takeover, now_ms).unwrap();
+            net.carry_out(at);
+        };
+        net.kill(6);
+        net.groups[0] = 1;
+        take_over(&mut net, 3);
+        net.run(2_000);
+        net.groups[0] = 0;
+        while net.members[0].machine.nodes().own().primary != Some(new) {
+            net.run(1);
+        }
+        take_over(&mut net, 0);
+        net.run(8_000);
+        for member in net.members.iter().filter(|member| member.alive) {
+            let primary = member.machine.nodes().own().primary;
+            assert_ne!(primary, Some(new), "seed {seed}:\n{}", net.view(0));
+        }
+        assert_eq!(net.members[3].machine.nodes().own().primary, Some(old));
+    }
+}
+
 #[test]
 fn the_replica_with_more_data_is_elected() {
     for seed in 0..8 {
