@@ -81,7 +81,7 @@ impl Driver {
         match self.draws.below(8) {
             0 | 1 if self.plan.failovers => self.chores.fail_over(node),
             0..=2 if self.plan.promotions => self.promote(),
-            0 | 1 => self.kill(node),
+            0 | 1 if self.may_kill(node) => self.kill(node),
             2 => {
                 let time = self.draws.between(MILLI, 3 * SECOND);
                 world::with(|kernel| kernel.freeze(node, time));
@@ -127,6 +127,12 @@ impl Driver {
         if !(Some(from) == isolated && to != 0 || Some(to) == isolated && from != 0) {
             world::with(|kernel| kernel.set_link(from, to, true));
         }
+    }
+
+    /// Returns whether a node's file has all that the node has acknowledged. After a failed sync, the
+    /// file is cut back and written again; with `everysec` the replies have not waited for that.
+    fn may_kill(&self, node: NodeId) -> bool {
+        self.plan.append_sync == "always" || !world::with(|kernel| kernel.disks.is_cut(node))
     }
 
     fn kill(&mut self, node: NodeId) {
@@ -177,7 +183,7 @@ impl Driver {
         let new = replicas[self.draws.index(replicas.len())];
         self.promotions += 1;
         self.primary = new;
-        if self.draws.chance(500_000) {
+        if self.draws.chance(500_000) && self.may_kill(old) {
             self.kill(old);
         } else {
             self.isolate(old);

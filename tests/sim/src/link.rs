@@ -122,7 +122,10 @@ impl Link {
             match self.decoder.next_value() {
                 Ok(Some(reply)) => replies.push(reply),
                 Ok(None) => break,
-                Err(error) => verdict::stop(&format!("a reply cannot be read: {error}")),
+                Err(error) => {
+                    let last = found.bytes.escape_ascii();
+                    verdict::stop(&format!("a reply cannot be read: {error}: {last:.300}"))
+                }
             }
         }
         if !found.ended {

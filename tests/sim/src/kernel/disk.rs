@@ -195,15 +195,21 @@ impl Disks {
         disk.into_iter().flat_map(|disk| disk.names.files.keys())
     }
 
-    /// Returns whether a file of a node is cut back after a failed sync and not yet written again,
-    /// for the last time: the node ends.
-    pub fn take_cut(&mut self, node: NodeId) -> bool {
+    /// Returns whether a file of a node is cut back after a failed sync and not yet written again.
+    pub fn is_cut(&self, node: NodeId) -> bool {
         let names = self.disks.get(&node).map(|disk| &disk.names.files);
-        let files = names.into_iter().flat_map(|names| names.values());
-        files
-            .map(|file| std::mem::take(&mut self.inodes[*file].cut))
-            .sum::<usize>()
-            > 0
+        let mut files = names.into_iter().flat_map(|names| names.values());
+        files.any(|file| self.inodes[*file].cut > 0)
+    }
+
+    /// Same as [`Disks::is_cut`], for the last time: the node ends.
+    pub fn take_cut(&mut self, node: NodeId) -> bool {
+        let is_cut = self.is_cut(node);
+        let names = self.disks.get(&node).map(|disk| &disk.names.files);
+        for file in names.into_iter().flat_map(|names| names.values()) {
+            self.inodes[*file].cut = 0;
+        }
+        is_cut
     }
 
     pub fn length(&self, file: &OpenFile) -> usize {

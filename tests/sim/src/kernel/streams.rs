@@ -189,7 +189,8 @@ impl Kernel {
             match segment {
                 Segment::Bytes(bytes) => {
                     end.coming_bytes -= bytes.len();
-                    if end.closed {
+                    // After a reset, nothing more is read.
+                    if end.closed || end.reset {
                         if !end.reset {
                             end.reset = true;
                             self.dispatch(id.peer(), Segment::Reset);
