@@ -129,8 +129,8 @@ impl Driver {
         }
     }
 
-    /// Returns whether a node's file has all that the node has acknowledged. After a failed sync, the
-    /// file is cut back and written again; with `everysec` the replies have not waited for that.
+    /// Returns whether a node's file has all that the node has acknowledged. After a failed sync,
+    /// the file is cut back and written again; with `everysec` no reply has waited for that.
     fn may_kill(&self, node: NodeId) -> bool {
         self.plan.append_sync == "always" || !world::with(|kernel| kernel.disks.is_cut(node))
     }

@@ -64,7 +64,8 @@ pub struct Watch {
     unvoted: BTreeSet<NodeId>,
     /// The primary whose data a node has, as far as WAIT has shown it.
     synced: RefCell<BTreeMap<NodeId, NodeId>>,
-    /// Nodes that took over without their primary's data. They may have any keys.
+    /// Nodes that took over. They may lack their primary's last changes, also those by which the
+    /// keys of a slot left it.
     foreign: BTreeSet<NodeId>,
     pub packets: u64,
     pub elections: u64,
@@ -158,9 +159,7 @@ impl Watch {
             // TAKEOVER does not ask for data, as in Redis.
             let synced = self.synced.borrow().get(&node).copied();
             has_data = synced.is_some_and(|primary| self.nodes[primary].name == was);
-            if !has_data {
-                self.foreign.insert(node);
-            }
+            self.foreign.insert(node);
             let tell = || format!("node {node} took over in {epoch}, has data: {has_data}");
             world::with(|kernel| kernel.trace.tell(tell));
         }
@@ -208,7 +207,7 @@ impl Watch {
         self.synced.borrow_mut().remove(&node);
     }
 
-    /// Returns whether a node took over without its primary's data, so that it may have any keys.
+    /// Returns whether a node took over, so that it may have keys that had left its primary.
     pub fn has_foreign_keys(&self, node: NodeId) -> bool {
         self.foreign.contains(&node)
     }
