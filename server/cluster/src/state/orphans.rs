@@ -24,7 +24,7 @@ impl Machine {
             }
         }
         for node in self.nodes.iter_mut() {
-            // A replica is none, whatever it was before.
+            // A replica is no orphan, even if it was one as a primary.
             let alone = primaries.get(&node.id) == Some(&0);
             let orphan = alone && node.is_voter() && may_be_adopted(node);
             node.orphaned_ms = match (orphan, node.orphaned_ms) {

@@ -1,4 +1,4 @@
-//! Replication across a restart of the replica, which loads its snapshot and continues from there.
+//! Replication across a restart of the replica: it loads its snapshot, and continues there.
 
 use std::path::Path;
 
