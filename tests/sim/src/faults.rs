@@ -10,9 +10,9 @@ use crate::promises::{ISOLATION, Isolation};
 use crate::run::{Driver, Task, start};
 use crate::world;
 
-/// Returns the replicas that have acknowledged, from a primary's reply to ROLE.
-fn replicas_of(reply: Option<Value>) -> Vec<NodeId> {
-    let Some(Value::Array(role)) = reply else {
+/// Returns the replicas in a reply to ROLE, each with the offset that the replica has acknowledged.
+pub fn replicas_of(role: &Value) -> Vec<(NodeId, u64)> {
+    let Value::Array(role) = role else {
         return Vec::new();
     };
     let Some(Value::Array(replicas)) = role.get(2) else {
@@ -26,12 +26,9 @@ fn replicas_of(reply: Option<Value>) -> Vec<NodeId> {
         let Value::Array(fields) = replica else {
             return None;
         };
-        let offset: u64 = text(fields.get(2)?).parse().ok()?;
-        let node = text(fields.first()?)
-            .strip_prefix("10.0.0.")?
-            .parse()
-            .ok()?;
-        (offset > 0).then_some(node)
+        let host = text(fields.first()?);
+        let node = host.strip_prefix("10.0.0.")?.parse().ok()?;
+        Some((node, text(fields.get(2)?).parse().ok()?))
     };
     replicas.iter().filter_map(node).collect()
 }
@@ -176,11 +173,13 @@ impl Driver {
         if !self.dead.is_empty() || self.common.promises.isolated.is_some() {
             return;
         }
-        let replicas = replicas_of(self.ask(old, &["ROLE"]));
+        let role = self.ask(old, &["ROLE"]).unwrap_or(Value::NullBulk);
+        let mut replicas = replicas_of(&role);
+        replicas.retain(|(_, offset)| *offset > 0);
         if replicas.is_empty() || !self.dead.is_empty() {
             return;
         }
-        let new = replicas[self.draws.index(replicas.len())];
+        let (new, _) = replicas[self.draws.index(replicas.len())];
         self.promotions += 1;
         self.primary = new;
         if self.draws.chance(500_000) && self.may_kill(old) {

@@ -95,7 +95,7 @@ impl Plan {
             weather.drift_ppm = 0;
         }
         let (evicts, policy) = Evicts::draw(&mut draws, !promotions);
-        let files_fail = weather.failed_writes + weather.failed_syncs > 0;
+        let files_fail = weather.fails_files();
         Self {
             nodes,
             failovers,

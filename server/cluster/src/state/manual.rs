@@ -96,11 +96,10 @@ impl Machine {
     /// one takes for its primary does not: it has no slots to give, and would take the progress for
     /// that of its own failover.
     pub(super) fn pause_for(&mut self, sender: Option<NodeId>) {
-        let own = self.own_id();
-        let is_primary = self.nodes.own().primary.is_none();
+        let own = self.nodes.own();
         let replica = sender.and_then(|id| self.nodes.get(id));
         let Some(id) = replica
-            .filter(|node| is_primary && node.primary == Some(own))
+            .filter(|node| own.is_primary() && node.primary == Some(own.id))
             .map(|node| node.id)
         else {
             return;

@@ -54,7 +54,7 @@ fn a_replica_migrates_to_a_primary_without_replicas() {
     assert_eq!(replicas(&net, 0), 1, "no further replica moves");
 }
 
-/// A primary that had no replicas when it became a replica itself: nobody migrates to it.
+/// No replica migrates to a node that was a primary without replicas and is a replica now.
 #[test]
 fn no_replica_migrates_to_another_replica() {
     for seed in 0..4 {

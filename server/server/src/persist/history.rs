@@ -16,11 +16,12 @@ impl Shared {
     pub(crate) fn history_position(&self, turn: &mut Turn) -> Option<HistoryPosition> {
         let db = if self.replication.is_replica() {
             // Within a *stretch* (commands of the primary that run under the same locks), the
-            // offset is still the offset before the stretch.
-            let known = self.replication.upstream.continues() && !turn.holds_whole();
-            // A snapshot does not say which keys are local. After a full synchronization there are
-            // none; otherwise they would wait for a DEL that the primary never sends.
-            let known = known && !turn.has_local_keys();
+            // offset is still the offset before the stretch. A snapshot does not say which keys are
+            // local: a server that continued from it would wait for a DEL of these keys, which the
+            // primary never sends.
+            let known = self.replication.upstream.continues()
+                && !turn.holds_whole()
+                && !turn.has_local_keys();
             known.then(|| self.replication.upstream.db())
         } else {
             let streams = self.replication.replicas.stream().backlog.is_some();

@@ -1,4 +1,5 @@
-//! Replication across a restart of the replica: it loads its snapshot, and continues there.
+//! A replica that restarts loads its snapshot, and continues its primary's stream from the position
+//! of the snapshot.
 
 use std::path::Path;
 

@@ -31,6 +31,7 @@ use punctual_server::Server;
 
 use crate::chores::Chores;
 use crate::clients::PORT;
+use crate::faults::replicas_of;
 use crate::kernel::draws::Draws;
 use crate::kernel::streams::EndId;
 use crate::kernel::{MILLI, Nanos, NodeId, SECOND, Weather};
@@ -115,7 +116,8 @@ impl Rights<'_> {
         let [Value::Int(count), role] = replies else {
             return false;
         };
-        let replicas = redirect::replicas(role);
+        let replicas = replicas_of(role).into_iter().map(|(replica, _)| replica);
+        let replicas: Vec<NodeId> = replicas.collect();
         let all = *count as usize >= replicas.len();
         if all {
             self.watch.have_data(&replicas, node);

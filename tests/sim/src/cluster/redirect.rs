@@ -1,8 +1,5 @@
 //! What a client does after an error reply of a cluster's node.
 
-use punctual_resp::Value;
-
-use super::operator::text_of;
 use crate::kernel::NodeId;
 use crate::verdict;
 
@@ -22,24 +19,6 @@ pub enum Redirect {
 pub fn node_of(address: &str) -> Option<NodeId> {
     let host = address.split(':').next()?;
     host.strip_prefix("10.0.0.")?.parse().ok()
-}
-
-/// Returns the replicas in a primary's reply to ROLE.
-pub fn replicas(role: &Value) -> Vec<NodeId> {
-    let host = |replica: &Value| match replica {
-        Value::Array(parts) => parts.first().map(text_of),
-        _ => None,
-    };
-    match role {
-        Value::Array(parts) => match parts.get(2) {
-            Some(Value::Array(replicas)) => {
-                let hosts = replicas.iter().filter_map(host);
-                hosts.filter_map(|host| node_of(&host)).collect()
-            }
-            _ => Vec::new(),
-        },
-        _ => Vec::new(),
-    }
 }
 
 impl Redirect {
