@@ -184,6 +184,14 @@ class TimersTest < Minitest::Test
     assert_nil waits.last
   end
 
+  def test_wait_gives_its_block_no_negative_number_of_seconds
+    @group.after(-1) { @log << :fired }
+    waits = []
+    @group.wait { |interval| waits << interval }
+    assert_equal [0], waits
+    assert_equal [:fired], @log
+  end
+
   def test_wait_sleeps
     @group.after(0.001) { @log << 1 }
     assert_nil @group.wait

@@ -87,6 +87,15 @@ fn can_merge() -> bool {
     numbers >= vec![6, 1] && modes.is_ok_and(|modes| !modes.contains("[never]"))
 }
 
+/// Returns how often the kernel found no free huge page since it booted.
+fn refusals() -> u64 {
+    let counters = fs::read_to_string("/proc/vmstat").unwrap();
+    let mut count = counters
+        .lines()
+        .filter_map(|l| l.strip_prefix("thp_collapse_alloc_failed "));
+    count.next().map_or(0, |n| n.parse().unwrap())
+}
+
 /// With a virtual clock, memory becomes huge pages only when the clock moves after the growth.
 #[test]
 fn memory_in_full_use_lies_in_huge_pages() {
@@ -95,6 +104,7 @@ fn memory_in_full_use_lies_in_huge_pages() {
         let mut wires = [Wire::to(server.port)];
         send(&mut wires, 300_000, |n| format!("SET key:{n} {n}"));
         let (before, resident) = (huge_mib(&server), server.resident_mib());
+        let refused = refusals();
         wires[0].run("CLOCK ADVANCE 1000");
         if !merges {
             // A purge is a round of its own, which does not merge either.
@@ -104,10 +114,11 @@ fn memory_in_full_use_lies_in_huge_pages() {
             eventually(|| {
                 let merged = huge_mib(&server) >= before + 8;
                 if !merged {
-                    // Tries again what the kernel may have refused.
+                    // Tries again what the kernel may have refused for a lock.
                     wires[0].expect(&["MEMORY PURGE"], "+OK|");
                 }
-                merged
+                // On a machine without free huge pages nothing else can be seen.
+                merged || refusals() > refused
             });
             let grown = server.resident_mib() / resident;
             assert!(grown < 1.05, "{grown}");

@@ -80,12 +80,13 @@ module Punctual
       # Waits for the next timer and fires all due timers.
       #
       # A block replaces `sleep`: its argument is the number of seconds to wait, or nil to wait
-      # forever. The block may return early.
+      # forever, and never negative. The block may return early.
       #
       # @return [nil]
       def wait
         if block_given?
-          yield wait_interval
+          interval = wait_interval
+          yield interval && [interval, 0].max
           while (interval = wait_interval) && interval.positive?
             yield interval
           end
