@@ -123,6 +123,12 @@ impl Machine {
         });
     }
 
+    /// Returns whether votes may still arrive.
+    pub(super) fn has_asked_for_votes(&self) -> bool {
+        let at_ms = self.election.at_ms.filter(|_| self.election.asked);
+        at_ms.is_some_and(|at_ms| self.since(at_ms) <= self.votes_ms())
+    }
+
     /// Counts a vote. The ruling epoch of the voter must have reached the election's one.
     pub(super) fn count_vote(&mut self, sender: Option<NodeId>, header: &Header) {
         let voter = sender.and_then(|id| self.nodes.get(id));

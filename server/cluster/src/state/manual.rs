@@ -56,7 +56,7 @@ impl Manual {
 }
 
 impl Machine {
-    /// Starts CLUSTER FAILOVER on this replica.
+    /// Starts CLUSTER FAILOVER on this replica. A failover that has asked for votes goes on.
     ///
     /// # Errors
     /// This node is not a replica, or its primary is unknown or, without `Force`, not connected.
@@ -69,6 +69,13 @@ impl Machine {
             .get(primary)
             .ok_or(OperatorError::UnknownNode)?
             .id;
+        let goes_on = self.manual.end_ms.is_some_and(|end_ms| now_ms < end_ms)
+            && self.manual.ready
+            && self.has_asked_for_votes();
+        if how != Takeover::Takeover && goes_on {
+            // The votes are on their way. Whoever has voted refuses to vote again for a while.
+            return Ok(());
+        }
         self.stop_manual();
         if how == Takeover::Takeover {
             self.current_epoch = self.greatest_epoch() + 1;

@@ -153,6 +153,21 @@ fn manual_failovers_swap_roles_without_a_failure() {
     }
 }
 
+/// The voters would refuse a second vote for two node timeouts.
+#[test]
+fn a_second_failover_does_not_cancel_the_votes_of_the_first() {
+    let mut net = Net::cluster(4, 3, 1);
+    for how in [Takeover::Force, Takeover::Force, Takeover::Agreed] {
+        let now_ms = net.now_ms;
+        net.members[3].machine.fail_over(how, now_ms).unwrap();
+        net.carry_out(3);
+        net.run(1);
+    }
+    assert_eq!(net.members[3].promotions, 0);
+    net.run(TIMEOUT_MS / 2);
+    assert_eq!(net.members[3].promotions, 1);
+}
+
 #[test]
 fn one_partition_heals_within_the_bound() {
     let start = seed(&["PUNCTUAL_CLUSTER_SEED", "PUNCTUAL_SEED"]);
