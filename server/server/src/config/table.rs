@@ -4,6 +4,9 @@
 //! Names, bounds and defaults are Redis 7.2's; differences have a comment. All eviction policies of
 //! Redis 8.6 are accepted.
 
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
 use crate::config::directive::{
     Directive, choice, file_name, host_name, integer, memory, optional, special, text, yes_no,
 };
@@ -304,13 +307,17 @@ pub(crate) const IGNORED: [&str; 3] = [
     "lua-replicate-commands",
 ];
 
+/// The row of each name and alias.
+static ROWS: LazyLock<BTreeMap<&'static [u8], usize>> = LazyLock::new(|| {
+    let rows = DIRECTIVES.iter().enumerate();
+    rows.flat_map(|(index, row)| row.names().map(move |name| (name.as_bytes(), index)))
+        .collect()
+});
+
 /// Returns the row with this name or alias, ignoring case.
 pub(crate) fn find(name: &[u8]) -> Option<(usize, &'static Directive)> {
-    DIRECTIVES.iter().enumerate().find(|(_, directive)| {
-        directive
-            .names()
-            .any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
-    })
+    let index = *ROWS.get(&name.to_ascii_lowercase()[..])?;
+    Some((index, &DIRECTIVES[index]))
 }
 
 #[cfg(test)]
