@@ -22,6 +22,7 @@ mod noise;
 mod options;
 mod party;
 mod plan;
+mod pool;
 mod pops;
 mod promises;
 mod recording;

@@ -4,13 +4,14 @@
 //! its last start. A block that another thread frees counts for its owner. A killed node leaves its
 //! blocks to a life that nobody asks about. Blocks of the kernel have the owner 0.
 
-use std::alloc::{GlobalAlloc, Layout, System};
+use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 
 use punctual_server::memory::counters;
 
 use crate::baton;
+use crate::pool::Pool;
 
 /// Maximum number of lives of all nodes.
 const LIVES: usize = 8_192;
@@ -49,6 +50,9 @@ pub fn bytes_of(owner: Owner) -> u64 {
     BYTES[owner as usize].load(Ordering::Relaxed).max(0) as u64
 }
 
+/// Where the blocks come from.
+static POOL: Pool = Pool::new();
+
 struct ByOwner;
 
 #[global_allocator]
@@ -84,7 +88,7 @@ unsafe fn own(start: *mut u8, head: usize, bytes: usize) -> *mut u8 {
     }
 }
 
-// SAFETY: Each call passes to the system's allocator, with a layout that is longer by the room for
+// SAFETY: Each call passes to the pool, with a layout that is longer by the room for
 // the owner. Counting allocates nothing and cannot panic.
 unsafe impl GlobalAlloc for ByOwner {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -92,7 +96,7 @@ unsafe impl GlobalAlloc for ByOwner {
             return std::ptr::null_mut();
         };
         // SAFETY: The size is not 0.
-        unsafe { own(System.alloc(whole), head, layout.size()) }
+        unsafe { own(POOL.alloc(whole), head, layout.size()) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
@@ -100,7 +104,7 @@ unsafe impl GlobalAlloc for ByOwner {
             return std::ptr::null_mut();
         };
         // SAFETY: The size is not 0.
-        unsafe { own(System.alloc_zeroed(whole), head, layout.size()) }
+        unsafe { own(POOL.alloc_zeroed(whole), head, layout.size()) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
@@ -113,7 +117,7 @@ unsafe impl GlobalAlloc for ByOwner {
                 block.sub(HEAD).cast::<Owner>().read(),
                 -(layout.size() as i64),
             );
-            System.dealloc(block.sub(head), whole);
+            POOL.dealloc(block.sub(head), whole);
         }
     }
 
@@ -125,7 +129,7 @@ unsafe impl GlobalAlloc for ByOwner {
         // SAFETY: The block comes from `own`, with the same layout; the owner moves with it.
         unsafe {
             let owner = block.sub(HEAD).cast::<Owner>().read();
-            let start = System.realloc(block.sub(head), whole, more);
+            let start = POOL.realloc(block.sub(head), whole, more);
             if start.is_null() {
                 return start;
             }
