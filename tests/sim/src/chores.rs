@@ -70,6 +70,12 @@ impl Chores {
         }
     }
 
+    /// Returns whether a command to a node may not be carried out yet.
+    pub fn are_open_to(&self, node: NodeId) -> bool {
+        let to = |end: &EndId| world::with(|kernel| kernel.end_ref(end.peer()).address.node);
+        self.0.keys().any(|end| to(end) == node)
+    }
+
     /// Closes all connections.
     pub fn end(&mut self) {
         for end in std::mem::take(&mut self.0).into_keys() {

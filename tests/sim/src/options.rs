@@ -40,12 +40,14 @@ pub enum Part {
     Loops,
     /// Slots of a cluster that move.
     Moves,
+    /// Replicas of a cluster that leave and come back.
+    Rejoins,
     HalfOfTime,
     QuarterOfTime,
 }
 
 impl Part {
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Noise,
         Self::Clients,
         Self::Workers,
@@ -65,6 +67,7 @@ impl Part {
         Self::Limits,
         Self::Loops,
         Self::Moves,
+        Self::Rejoins,
         Self::QuarterOfTime,
         Self::HalfOfTime,
     ];
@@ -96,6 +99,10 @@ impl Part {
             Self::ShortWrites => weather.short_writes = 0,
             Self::Handovers => weather.preempts = 0,
             Self::Moves => plan.shape.iter_mut().for_each(|shape| shape.moves = false),
+            Self::Rejoins => plan
+                .shape
+                .iter_mut()
+                .for_each(|shape| shape.rejoins = false),
             Self::Slowness => plan.slow = 0,
             Self::Limits => plan.evicts = Evicts::Unlimited,
             Self::Loops => plan.loops = 1,

@@ -330,6 +330,8 @@ impl Client {
             return;
         }
         let main = op.replies.last().cloned().unwrap_or(Value::NullBulk);
+        // The script has only read, so WAIT had no write to wait for.
+        let kept = main == Value::Bulk(b"KEPT".into());
         let rightful = sent.rightful && rights.may(tag.slot, op.node, op.asking);
         self.done += 1;
         if !op.asking {
@@ -337,12 +339,12 @@ impl Client {
         }
         if op.form == Form::Read {
             tag.check(op.node, &main, rightful);
-        } else if tag.ignores_reads && self.last.is_none() && main == Value::Bulk(b"KEPT".into()) {
-            // The script has only read.
+        } else if tag.ignores_reads && self.last.is_none() && kept {
+            // A read proves nothing.
         } else if rightful {
             tag.is_at_least(op.value);
             tag.is_saved(op.value);
-            let all = rights.all_have(op.node, &sent.heirs, &waited);
+            let all = !kept && rights.all_have(op.node, &sent.heirs, &waited);
             if all && !rights.moves(tag.slot) {
                 tag.is_promised(op.value);
             }

@@ -26,7 +26,7 @@ impl Cluster {
         if self.shape.strict {
             // A failover that meets a move may lose keys.
             if self.mover.now.is_none() && self.draws.chance(500_000) {
-                self.chores.send(node, &["CLUSTER", "FAILOVER"]);
+                self.fail_over(node, &[]);
             }
             return;
         }
@@ -42,24 +42,33 @@ impl Cluster {
             }
             5 if self.plan.clock_jumps => jump_clock(node, 500_000, &mut self.draws),
             6 | 7 if self.plan.partitions => self.partition(node),
-            8 => self.chores.send(node, &["CLUSTER", "FAILOVER"]),
+            8 => self.fail_over(node, &[]),
             9 => {
                 // Two candidates at once often ask in the same epoch.
-                self.chores.send(node, &["CLUSTER", "FAILOVER", "FORCE"]);
+                self.fail_over(node, &["FORCE"]);
                 let other = self.some_node();
-                self.chores.send(other, &["CLUSTER", "FAILOVER", "FORCE"]);
+                self.fail_over(other, &["FORCE"]);
                 if self.plan.cuts_power && self.draws.chance(500_000) {
                     let voter = self.some_node();
                     let pause = self.draws.between(MILLI, 200 * MILLI);
                     self.add(world::now() + pause, Task::Kill(voter));
                 }
             }
-            10 => {
-                self.watch.tell(node);
-                self.chores.send(node, &["CLUSTER", "FAILOVER", "TAKEOVER"]);
-            }
+            10 => self.fail_over(node, &["TAKEOVER"]),
             _ => self.cut(),
         }
+    }
+
+    /// Orders a failover, except at a replica that leaves the cluster.
+    fn fail_over(&mut self, node: NodeId, how: &[&str]) {
+        if self.is_away(node) {
+            return;
+        }
+        if how == ["TAKEOVER"] {
+            self.watch.tell(node);
+        }
+        let line = [&["CLUSTER", "FAILOVER"], how].concat();
+        self.chores.send(node, &line);
     }
 
     pub fn some_node(&mut self) -> NodeId {
@@ -179,7 +188,11 @@ impl Cluster {
                 }
             }
         }
-        let most = if self.heals { MILLI } else { self.shape.death };
+        let most = if self.heals_at.is_some() {
+            MILLI
+        } else {
+            self.shape.death
+        };
         let pause = self.draws.between(MILLI, most);
         self.add(world::now() + pause, Task::Restart(node));
     }

@@ -20,7 +20,7 @@ const LOADING: Nanos = 60 * SECOND;
 /// Time after which all slots are served, besides the node timeout.
 const SERVED: Nanos = 3 * SECOND;
 /// Time after which a manual failover has been carried out or given up.
-const FAILOVER: Nanos = 6 * SECOND;
+pub const FAILOVER: Nanos = 6 * SECOND;
 /// Time in which workers finish.
 const WORKS: Nanos = 60 * SECOND;
 /// Time after which the last leases have ended.
@@ -40,7 +40,7 @@ type Digests = BTreeMap<String, String>;
 
 impl Cluster {
     pub fn heal(&mut self) {
-        self.heals = true;
+        self.heals_at = Some(world::now());
         self.chores.end();
         let ended = |task: &Task| {
             matches!(
@@ -67,6 +67,7 @@ impl Cluster {
         self.until_served();
         self.pause(FAILOVER);
         self.until_moved();
+        self.until_rejoined();
         self.until_views_agree(false);
         self.repair();
         self.until_views_agree(true);

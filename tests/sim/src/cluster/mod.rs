@@ -13,12 +13,14 @@
 
 mod client;
 mod crew;
+mod errand;
 mod faults;
 mod heal;
 mod mover;
 mod operator;
 pub mod plan;
 mod redirect;
+mod rejoin;
 mod tag;
 mod view;
 mod watch;
@@ -43,6 +45,7 @@ use crew::Crew;
 use mover::{Mover, Progress};
 use operator::Question;
 use plan::Shape;
+use rejoin::Rejoin;
 use watch::{Taken, Watch};
 
 /// Port of the bus.
@@ -57,6 +60,7 @@ enum Task {
     /// A worker of a crew.
     Hand(usize, usize),
     Move,
+    Rejoin,
     Fault,
     Kill(NodeId),
     Restart(NodeId),
@@ -72,6 +76,7 @@ pub struct Cluster {
     clients: Vec<Client>,
     crews: Vec<Crew>,
     mover: Mover,
+    rejoin: Option<Rejoin>,
     watch: Watch,
     chores: Chores,
     question: Option<Question>,
@@ -82,8 +87,11 @@ pub struct Cluster {
     dead: Vec<NodeId>,
     /// IDs of the nodes.
     names: Vec<String>,
-    heals: bool,
+    /// Time at which faults have ended.
+    heals_at: Option<Nanos>,
     kills: u64,
+    /// Number of replicas that were reset.
+    rejoined: u64,
     /// Number of servers that have ended by themselves.
     ends: u64,
 }
@@ -167,6 +175,7 @@ pub fn run(seed: u64, plan: Plan, shape: Shape) -> ! {
         clients: clients.collect(),
         crews: crews.collect(),
         mover: Mover::default(),
+        rejoin: None,
         watch: Watch::new(plan.nodes),
         chores: Chores::default(),
         draws: Draws::new(seed ^ 0x6275_7321),
@@ -176,8 +185,9 @@ pub fn run(seed: u64, plan: Plan, shape: Shape) -> ! {
         wakes: BTreeMap::new(),
         dead: Vec::new(),
         names: Vec::new(),
-        heals: false,
+        heals_at: None,
         kills: 0,
+        rejoined: 0,
         ends: 0,
         plan,
         shape,
@@ -271,6 +281,10 @@ impl Cluster {
         if self.plan.fault_every > 0 {
             self.add_fault();
         }
+        if self.shape.rejoins {
+            let pause = self.draws.between(0, self.plan.storm / 2);
+            self.wake(world::now() + pause, Task::Rejoin);
+        }
         self.add(world::now() + self.plan.storm, Task::EndStorm);
         while self.step(Nanos::MAX) {}
     }
@@ -298,6 +312,7 @@ impl Cluster {
                 Task::Client(client) => self.act(client),
                 Task::Hand(crew, hand) => self.work(crew, hand),
                 Task::Move => self.act_move(),
+                Task::Rejoin => self.act_rejoin(),
                 Task::Fault => self.fault(),
                 Task::Kill(node) => self.kill(node),
                 Task::Restart(node) => self.restart(node),
@@ -346,6 +361,8 @@ impl Cluster {
         } else if self.mover.owns(end) {
             let progress = self.mover.changed();
             self.progress(progress);
+        } else if self.rejoin.as_ref().is_some_and(|rejoin| rejoin.owns(end)) {
+            self.changed_rejoin();
         } else if let Some(question) = self.question.as_mut().filter(|asked| asked.owns(end)) {
             question.changed();
         } else {
@@ -369,7 +386,7 @@ impl Cluster {
     /// Begins a move, or its next step.
     fn act_move(&mut self) {
         if self.mover.now.is_none() {
-            if !self.shape.moves || self.heals {
+            if !self.shape.moves || self.heals_at.is_some() {
                 return;
             }
             let slots = self.slots();
@@ -476,7 +493,7 @@ impl Cluster {
         let figures = world::with(|kernel| {
             format!(
                 "hash {:016x} simulated_ms {} commands {done} redirected {redirected} \
-                 works {works} doubtful {doubtful} packets {} elections {} takeovers {} moves {} open {} kills {} ends {} calls {} handovers {}",
+                 works {works} doubtful {doubtful} packets {} elections {} takeovers {} moves {} open {} rejoined {} kills {} ends {} calls {} handovers {}",
                 kernel.trace.hash(),
                 kernel.now / MILLI,
                 self.watch.packets,
@@ -484,6 +501,7 @@ impl Cluster {
                 self.watch.takeovers,
                 self.mover.done,
                 self.mover.open.len(),
+                self.rejoined,
                 self.kills,
                 self.ends,
                 kernel.calls,

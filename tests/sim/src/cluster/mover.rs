@@ -6,18 +6,17 @@ use std::collections::BTreeMap;
 
 use punctual_resp::Value;
 
+use super::errand::{Errand, Heard};
 use super::watch::Watch;
 use crate::clients::PORT;
 use crate::kernel::draws::Draws;
 use crate::kernel::network::Address;
 use crate::kernel::streams::EndId;
 use crate::kernel::{MILLI, Nanos, NodeId, SECOND};
-use crate::link::{Link, Prepared};
 use crate::{verdict, world};
 
-/// Time after which a move is given up, and time after which a step is tried again.
+/// Time after which a move is given up.
 const MOVE: Nanos = 20 * SECOND;
-const STEP: Nanos = 3 * SECOND;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
@@ -51,10 +50,7 @@ pub struct Move {
 #[derive(Default)]
 pub struct Mover {
     pub now: Option<Move>,
-    link: Option<Link>,
-    /// Whether a command has no reply, and the time at which it is given up.
-    waits: bool,
-    until: Nanos,
+    errand: Errand,
     /// Owners that finished moves have named.
     pub named: BTreeMap<u16, NodeId>,
     /// Slots whose move was given up.
@@ -98,7 +94,7 @@ impl Mover {
             pause: draws.one_of(&[0, 10 * MILLI, 200 * MILLI]),
             is_doubtful: false,
         });
-        self.hang_up();
+        self.errand.hang_up();
         true
     }
 
@@ -115,14 +111,7 @@ impl Mover {
     }
 
     pub fn owns(&self, end: EndId) -> bool {
-        self.link.as_ref().is_some_and(|link| link.owns(end))
-    }
-
-    fn hang_up(&mut self) {
-        if let Some(mut link) = self.link.take() {
-            link.lose();
-        }
-        self.waits = false;
+        self.errand.owns(end)
     }
 
     /// Does the next thing. `names` are the IDs of the nodes.
@@ -135,18 +124,15 @@ impl Mover {
             let slot = moving.slot;
             self.open.push(slot);
             self.now = None;
-            self.hang_up();
+            self.errand.hang_up();
             return Progress::GivenUp(slot);
         }
-        if self.waits {
-            if now < self.until {
-                return Progress::At(self.until);
+        if let Some(until) = self.errand.waits() {
+            if now < until {
+                return Progress::At(until);
             }
-            self.hang_up();
+            self.errand.hang_up();
         }
-        let Some(moving) = &mut self.now else {
-            return Progress::At(now + SECOND);
-        };
         let at_new = matches!(moving.step, Step::Import | Step::AssignAtNew);
         let node = if at_new { moving.to } else { moving.from };
         if matches!(moving.step, Step::Send(_)) && moving.replaces {
@@ -157,60 +143,42 @@ impl Mover {
                 return Progress::At(now + 100 * MILLI);
             }
         }
-        if self.link.as_ref().is_none_or(|link| link.node != node) {
-            let mut link = Link::new(1);
-            link.node = node;
-            self.link = Some(link);
-        }
-        let Some(link) = &mut self.link else {
-            return Progress::At(now + SECOND);
-        };
-        if matches!(link.prepare(), Prepared::Ready { .. }) {
-            let line = moving.line(names);
-            link.push(&line);
-            link.flush();
-            self.waits = true;
-        }
-        self.until = now + STEP;
-        Progress::At(self.until)
+        Progress::At(self.errand.send(node, &moving.line(names)))
     }
 
     /// Handles a change of the connection. Returns the progress of the move.
     pub fn changed(&mut self) -> Progress {
         let now = world::now();
-        let Some(link) = &mut self.link else {
+        let soon = Progress::At(now + 20 * MILLI);
+        let reply = match self.errand.hear() {
+            Heard::Reply(reply) => reply,
+            Heard::Connected => return Progress::At(now),
+            Heard::Lost => {
+                self.errand.hang_up();
+                return soon;
+            }
+            Heard::Nothing => return Progress::At(self.errand.until),
+        };
+        let Some(moving) = &mut self.now else {
             return Progress::At(now + SECOND);
         };
-        let arrived = link.read();
-        let soon = Progress::At(now + 20 * MILLI);
-        let pause = self.now.as_ref().map_or(0, |moving| moving.pause);
-        if let Some(reply) = arrived.replies.first() {
-            self.waits = false;
-            if let Some(moving) = &mut self.now {
-                let tell = || format!("move {moving:?}: {reply:.300?}");
-                world::with(|kernel| kernel.trace.tell(tell));
-                moving.replied(reply);
-                if moving.step == Step::AssignAtOld {
-                    self.named.insert(moving.slot, moving.to);
-                }
-                if moving.has_ended {
-                    let slot = moving.slot;
-                    self.now = None;
-                    self.done += 1;
-                    self.hang_up();
-                    return Progress::Ended(slot);
-                }
-            }
-            return match reply {
-                Value::Error(_) => soon,
-                _ => Progress::At(now + pause),
-            };
+        let tell = || format!("move {moving:?}: {reply:.300?}");
+        world::with(|kernel| kernel.trace.tell(tell));
+        moving.replied(&reply);
+        let (slot, to, pause) = (moving.slot, moving.to, moving.pause);
+        if moving.step == Step::AssignAtOld {
+            self.named.insert(slot, to);
         }
-        if arrived.lost {
-            self.hang_up();
-            return soon;
+        if moving.has_ended {
+            self.now = None;
+            self.done += 1;
+            self.errand.hang_up();
+            return Progress::Ended(slot);
         }
-        Progress::At(if arrived.connected { now } else { self.until })
+        match reply {
+            Value::Error(_) => soon,
+            _ => Progress::At(now + pause),
+        }
     }
 }
 

@@ -31,6 +31,8 @@ pub struct Shape {
     pub death: Nanos,
     /// Whether all nodes are started again at the end.
     pub restarts: bool,
+    /// Whether replicas leave the cluster and come back.
+    pub rejoins: bool,
 }
 
 impl Plan {
@@ -70,6 +72,7 @@ impl Plan {
             padding: draws.one_of(&[0, 0, 10, 2_000]),
             death: draws.one_of(&[200 * MILLI, 3 * SECOND, 10 * SECOND]),
             restarts: draws.chance(300_000),
+            rejoins: draws.chance(333_333),
         });
         plan
     }

@@ -67,6 +67,8 @@ pub struct Watch {
     /// Nodes that took over. They may lack their primary's last changes, also those by which the
     /// keys of a slot left it.
     foreign: BTreeSet<NodeId>,
+    /// Nodes that may have a new ID, after CLUSTER RESET HARD.
+    renamed: BTreeSet<NodeId>,
     pub packets: u64,
     pub elections: u64,
     pub takeovers: u64,
@@ -85,6 +87,7 @@ impl Watch {
             unvoted: BTreeSet::new(),
             synced: RefCell::default(),
             foreign: BTreeSet::new(),
+            renamed: BTreeSet::new(),
             packets: 0,
             elections: 0,
             takeovers: 0,
@@ -124,9 +127,9 @@ impl Watch {
         if packet.body == Body::AuthAck {
             self.note_vote(sender, receiver, &header);
         }
+        self.note_name(sender, header.sender);
         let shown = &mut self.nodes[sender];
         let was = shown.primary;
-        shown.name = Some(header.sender);
         shown.primary = header.primary;
         if header.primary.is_some() {
             self.foreign.remove(&sender);
@@ -143,6 +146,49 @@ impl Watch {
         let has_data = self.note_epoch(sender, epoch, is_new, was);
         self.give_up(sender, &given_up);
         self.claim(sender, epoch, &news, (was, has_data));
+    }
+
+    /// Checks that a node keeps its ID, unless it was reset. A new ID has no votes and no epochs.
+    fn note_name(&mut self, node: NodeId, name: Name) {
+        let shown = &mut self.nodes[node];
+        if shown.name == Some(name) {
+            return;
+        }
+        if let Some(old) = shown.name
+            && !self.renamed.contains(&node)
+        {
+            verdict::stop(&format!("node {node} had the ID {old}, and now has {name}"));
+        }
+        *shown = Shown {
+            name: Some(name),
+            ..Shown::default()
+        };
+    }
+
+    /// The operator resets a node: it forgets all others, and its data if it is a replica. Its
+    /// epoch may be another node's. After a hard reset it has a new ID.
+    pub fn resets(&mut self, node: NodeId, hard: bool) {
+        self.needs_no_votes(node);
+        self.killed(node);
+        if hard {
+            self.renamed.insert(node);
+        }
+    }
+
+    /// A node has this ID from now on.
+    pub fn named(&mut self, node: NodeId, name: &str) {
+        if let Ok(name) = name.parse() {
+            self.note_name(node, name);
+            self.renamed.remove(&node);
+        }
+    }
+
+    /// Returns the nodes that follow another one.
+    pub fn replicas(&self) -> Vec<NodeId> {
+        let all = self.nodes.iter().enumerate();
+        all.filter(|(_, shown)| shown.primary.is_some())
+            .map(|(node, _)| node)
+            .collect()
     }
 
     /// Notes whether a primary has its epoch without votes. Returns false if it has taken over and
@@ -399,6 +445,9 @@ impl Watch {
         }
         let own = text.lines().find(|line| line.contains("myself"));
         let words: Vec<&str> = own.unwrap_or_default().split(' ').collect();
+        if self.renamed.contains(&node) && words[0].parse().ok() != shown.name {
+            return;
+        }
         if words[0].parse().ok() != shown.name {
             verdict::stop(&format!("the file of node {node} has another ID: {own:?}"));
         }
