@@ -26,6 +26,8 @@ const RAISE: &str = "local old = redis.call('GET', KEYS[1]) \
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Read,
+    /// MGET at a replica, between READONLY and READWRITE.
+    ReplicaRead,
     /// MSET.
     Write,
     /// MULTI, SET, EXEC.
@@ -64,6 +66,9 @@ struct Sent {
 pub struct Client {
     pub tags: Vec<Tag>,
     nodes: usize,
+    /// Reads from replicas. A replica of a node that a slot leaves has some of the keys, because
+    /// only the node knows that the slot moves.
+    reads_replicas: bool,
     padding: String,
     links: BTreeMap<NodeId, Link>,
     routes: BTreeMap<u16, NodeId>,
@@ -85,6 +90,7 @@ impl Client {
         Self {
             tags: (0..shape.tags).map(tag).collect(),
             nodes,
+            reads_replicas: !shape.moves,
             padding: "x".repeat(shape.padding),
             links: BTreeMap::new(),
             routes: BTreeMap::new(),
@@ -139,7 +145,7 @@ impl Client {
             None => (draws.index(self.tags.len()), draws.chance(600_000)),
         };
         self.ghosts.retain(|end| world::gone_since(*end).is_none());
-        let form = match writes {
+        let mut form = match writes {
             false => Form::Read,
             true if !self.ghosts.is_empty() => Form::Raise,
             true => draws.one_of(&[Form::Write, Form::Write, Form::Transaction, Form::Raise]),
@@ -149,6 +155,12 @@ impl Client {
         let mut node = self.routes.get(&slot).copied();
         if self.last.is_none() && draws.chance(50_000) {
             node = rights.target(slot).filter(|_| draws.chance(700_000));
+        }
+        let replicas = rights.watch.replicas();
+        let at_replica = !writes && self.last.is_none() && self.reads_replicas;
+        if at_replica && !replicas.is_empty() && draws.chance(300_000) {
+            form = Form::ReplicaRead;
+            node = Some(replicas[draws.index(replicas.len())]);
         }
         let now = world::now();
         Some(Op {
@@ -212,7 +224,7 @@ impl Client {
             return;
         }
         // A later attempt may overtake an earlier one.
-        if op.form != Form::Read && !self.ghosts.is_empty() {
+        if op.writes() && !self.ghosts.is_empty() {
             op.form = Form::Raise;
         }
         let tag = &self.tags[op.tag];
@@ -228,6 +240,10 @@ impl Client {
         };
         match op.form {
             Form::Read => lines.push([vec![word("MGET")], tag.keys.clone()].concat()),
+            Form::ReplicaRead => {
+                let read = [vec![word("MGET")], tag.keys.clone()].concat();
+                lines.extend([vec![word("READONLY")], read, vec![word("READWRITE")]]);
+            }
             Form::Write => lines.push([vec![word("MSET")], pairs(&tag.keys)].concat()),
             Form::Transaction => {
                 lines.push(vec![word("MULTI")]);
@@ -243,7 +259,7 @@ impl Client {
             }
         }
         let heirs = rights.watch.heirs(op.node);
-        let waits = op.form != Form::Read && !heirs.is_empty() && draws.chance(700_000);
+        let waits = op.writes() && !heirs.is_empty() && draws.chance(700_000);
         if waits {
             let time = draws.one_of(&["30", "300"]);
             lines.push(vec![word("WAIT"), heirs.len().to_string(), word(time)]);
@@ -329,15 +345,18 @@ impl Client {
             self.redirect(redirect, slot, draws);
             return;
         }
+        if op.form == Form::ReplicaRead {
+            op.replies.pop();
+        }
         let main = op.replies.last().cloned().unwrap_or(Value::NullBulk);
         // The script has only read, so WAIT had no write to wait for.
         let kept = main == Value::Bulk(b"KEPT".into());
         let rightful = sent.rightful && rights.may(tag.slot, op.node, op.asking);
         self.done += 1;
-        if !op.asking {
+        if !op.asking && op.form != Form::ReplicaRead {
             rights.expect_owner(tag.slot, op.node, sent.may_own);
         }
-        if op.form == Form::Read {
+        if !op.writes() {
             tag.check(op.node, &main, rightful);
         } else if tag.ignores_reads && self.last.is_none() && kept {
             // A read proves nothing.
@@ -402,6 +421,10 @@ impl Client {
 }
 
 impl Op {
+    fn writes(&self) -> bool {
+        !matches!(self.form, Form::Read | Form::ReplicaRead)
+    }
+
     /// Begins another attempt.
     fn again(&mut self, node: NodeId, asking: bool, pause: Nanos) {
         (self.node, self.asking, self.sent) = (node, asking, None);

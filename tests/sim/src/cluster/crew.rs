@@ -1,5 +1,5 @@
-//! Workers of a cluster: timers, jobs and entries of a stream. Their keys have one hash tag, and so
-//! one slot, which moves and fails over. The [`Ledger`] has the checks.
+//! Workers of a cluster: items of a list, timers, jobs and entries of a stream. Their keys have one
+//! hash tag, and so one slot, which moves and fails over. The [`Ledger`] has the checks.
 //!
 //! A change is certain if the slot's owner and all replicas that can be elected have it (WAIT).
 //! While the slot moves, or if the owner has no replica, the owner's reply is enough; the slot is
@@ -20,7 +20,10 @@ use crate::workers::{Ledger, Role, Trust, Work};
 use crate::{verdict, world};
 
 /// The workers of a crew.
-pub const ROLES: [Role; 7] = [
+pub const ROLES: [Role; 10] = [
+    Role::Pusher,
+    Role::Popper,
+    Role::Popper,
     Role::Timers,
     Role::Adder,
     Role::Taker,
@@ -174,6 +177,7 @@ impl Crew {
         }
         hand.link.flush();
         self.ledger.sent(&work, now);
+        let is_pop = matches!(work, Work::Pop);
         hand.current = Some(Sent {
             work,
             at: now,
@@ -185,7 +189,14 @@ impl Crew {
             moves: rights.moves(self.slot),
             heirs,
         });
-        hand.until = now + TIMEOUT;
+        // Some clients are gone while their pop waits for an item.
+        let leaves = is_pop && !self.ledger.drains && draws.chance(100_000);
+        let time = if leaves {
+            draws.between(MILLI, 150 * MILLI)
+        } else {
+            TIMEOUT
+        };
+        hand.until = now + time;
         Some(hand.until)
     }
 
@@ -257,7 +268,7 @@ impl Crew {
         // These commands surely write, so WAIT and the owner's file cover all earlier writes.
         let writes = matches!(
             sent.work,
-            Work::Add(..) | Work::SetTimer(..) | Work::AddEntry(_)
+            Work::Push(_) | Work::Add(..) | Work::SetTimer(..) | Work::AddEntry(_)
         );
         self.unsaved
             .take_if(|at| rightful && writes && *at <= sent.at);
