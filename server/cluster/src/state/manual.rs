@@ -73,7 +73,7 @@ impl Machine {
             && self.manual.ready
             && self.has_asked_for_votes();
         if how != Takeover::Takeover && goes_on {
-            // The votes are on their way. Whoever has voted refuses to vote again for a while.
+            // Votes are on their way. Primaries that have voted refuse a second vote for a while.
             return Ok(());
         }
         self.stop_manual();

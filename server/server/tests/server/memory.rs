@@ -87,7 +87,7 @@ fn can_merge() -> bool {
     numbers >= vec![6, 1] && modes.is_ok_and(|modes| !modes.contains("[never]"))
 }
 
-/// Returns how often the kernel found no free huge page since it booted.
+/// Returns the number of times since its boot that the kernel found no free huge page.
 fn refusals() -> u64 {
     let counters = fs::read_to_string("/proc/vmstat").unwrap();
     let mut count = counters

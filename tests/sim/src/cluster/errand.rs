@@ -76,7 +76,7 @@ impl Errand {
         self.until
     }
 
-    /// Reads what has arrived.
+    /// Reads the replies.
     pub fn hear(&mut self) -> Heard {
         let Some(link) = &mut self.link else {
             return Heard::Nothing;

@@ -47,7 +47,7 @@ pub struct Rejoin {
     node: NodeId,
     /// The node gets a new ID.
     hard: bool,
-    /// The other nodes are told to forget the node. After a hard reset they must be.
+    /// The operator sends FORGET to the other nodes. It must do so after a hard reset.
     forgets: bool,
     /// ID of the node before.
     old: String,
@@ -153,7 +153,7 @@ impl Cluster {
             return now + SECOND;
         }
         if rejoin.step == Step::AwaitBans {
-            // Only without faults is it known when the last node has heard of the ban.
+            // With faults, a packet with the ban may arrive much later.
             match self.heals_at {
                 Some(at) if now >= at.max(rejoin.at) + BAN => rejoin.step = Step::Meet,
                 Some(at) => return at.max(rejoin.at) + BAN,
