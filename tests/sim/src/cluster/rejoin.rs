@@ -274,13 +274,14 @@ impl Cluster {
             }
             Step::AskName => {
                 let view = View::read(&text).unwrap_or_default();
-                if view.lines.len() == 1 {
-                    if (view.own == rejoin.old) == rejoin.hard {
-                        verdict::stop(&format!(
-                            "after a reset, {} has the ID {}",
-                            rejoin.old, view.own
-                        ));
-                    }
+                let own = view.own_line();
+                let is_empty = own.is_some_and(|own| own.primary.is_none() && own.slots.is_empty());
+                let is_renamed = view.own != rejoin.old;
+                if is_renamed && !rejoin.hard {
+                    verdict::stop(&format!("node {} has a new ID: {text}", rejoin.node));
+                }
+                // Another node may have met this one already, by an older command.
+                if is_empty && is_renamed == rejoin.hard {
                     self.rejoined += 1;
                     self.names[rejoin.node].clone_from(&view.own);
                     self.watch.named(rejoin.node, &view.own);
