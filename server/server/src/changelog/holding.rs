@@ -41,9 +41,14 @@ impl Hold {
         Self { released, until: 0 }
     }
 
-    /// Returns true if replies may have to wait.
+    /// Returns true if replies may have to wait. They may begin to in the middle of a turn: a load
+    /// that ends, or CONFIG SET, attaches the file while the turn holds no shard. So the caller
+    /// asks after a command has run, while its shards are locked.
     #[inline]
-    pub(crate) fn is_on(&self) -> bool {
+    pub(crate) fn is_on(&mut self, log: &ChangeLog) -> bool {
+        if self.released.is_none() && log.holds() {
+            self.released = log.released_for_turn();
+        }
         self.released.is_some()
     }
 
@@ -95,5 +100,34 @@ impl Hold {
                 self.until = THIS_TURN;
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_store::events::{Classes, Silent};
+    use punctual_store::{Now, Store, StoreOptions};
+
+    use super::*;
+
+    #[test]
+    fn a_turn_that_began_before_the_file_was_attached_holds_replies() {
+        let options = StoreOptions {
+            shards: 1,
+            databases: 1,
+            cluster: false,
+            seed: 1,
+            nap: std::thread::sleep,
+        };
+        let (store, log) = (Store::new(options), ChangeLog::default());
+        let mut hold = Hold::new(log.released_for_turn());
+        assert!(!hold.is_on(&log));
+        let mut sink = Silent;
+        let now = Now::from_ms(1);
+        log.set_holds(
+            &mut Turn::new(&store, now, &mut sink, Classes::none()),
+            true,
+        );
+        assert!(hold.is_on(&log));
     }
 }

@@ -275,10 +275,16 @@ impl ChangeLog {
         self.holds.store(holds, Ordering::SeqCst);
     }
 
-    /// Returns the released position at the start of a turn, for [`Hold::new`], or `None` if
-    /// replies do not wait.
+    /// Returns whether replies wait for the file.
+    #[inline]
+    pub(crate) fn holds(&self) -> bool {
+        self.holds.load(Ordering::SeqCst)
+    }
+
+    /// Returns the position that is released now, for [`Hold::new`], or `None` if replies do not
+    /// wait. A turn asks when it begins.
     pub(crate) fn released_for_turn(&self) -> Option<u64> {
-        if !self.holds.load(Ordering::SeqCst) {
+        if !self.holds() {
             return None;
         }
         let released = self.released();
@@ -300,7 +306,7 @@ impl ChangeLog {
     /// Returns true if output that is held until `position` must still wait.
     #[inline]
     pub(crate) fn is_held(&self, position: u64) -> bool {
-        position > 0 && self.holds.load(Ordering::SeqCst) && position > self.released()
+        position > 0 && self.holds() && position > self.released()
     }
 
     /// Records that the key with this hash has changed and that the change is not appended yet.

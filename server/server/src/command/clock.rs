@@ -92,12 +92,9 @@ fn move_clock(call: &mut Call, to: Move, reply: &mut Reply) -> Result<(), Error>
         loop_number,
         ..
     } = call;
-    // Replies of waiters must also wait until the changes before them are released
-    // ([`crate::changelog`]).
-    let holds = shared.durability.changelog.released_for_turn().is_some();
     let to = shared
         .move_clock(call.turn, to, |turn| {
-            timers::fire_due(shared, *loop_number, turn, scripts, holds);
+            timers::fire_due(shared, *loop_number, turn, scripts);
         })
         .map_err(|error| match error {
             MoveError::OutOfRange => Error::OutOfRange,

@@ -107,22 +107,14 @@ impl Dispatcher<'_, '_> {
     /// Serves the waiters of keys that the last command, or a waiter served before, has filled.
     #[cold]
     pub(crate) fn serve_ready(&mut self) {
-        let holds = self.hold.is_on();
-        serve_ready(self.shared, self.turn, self.loop_number, self.clock, holds);
+        serve_ready(self.shared, self.turn, self.loop_number, self.clock);
         self.command_start = self.clock.raw();
     }
 }
 
-/// Serves the waiters of keys that have become ready. `holds` says whether replies wait until the
-/// changes before them are released.
+/// Serves the waiters of keys that have become ready.
 #[cold]
-pub(crate) fn serve_ready(
-    shared: &Shared,
-    turn: &mut Turn,
-    loop_number: usize,
-    clock: &Counter,
-    holds: bool,
-) {
+pub(crate) fn serve_ready(shared: &Shared, turn: &mut Turn, loop_number: usize, clock: &Counter) {
     let mut reply = Vec::new();
     let table = shared.commands.table();
     // The last command may have taken long, so the waiting commands run at the current time.
@@ -134,7 +126,7 @@ pub(crate) fn serve_ready(
             break;
         };
         let nanos = clock.delta_as_nanos(began, clock.raw());
-        if holds || shared.mailboxes.len() > 1 {
+        if shared.durability.changelog.holds() || shared.mailboxes.len() > 1 {
             // The change must be in the log before the reply is sent: the reply is held until the
             // position of the change is released, and WAIT by a client of another loop counts from
             // the end of the log.

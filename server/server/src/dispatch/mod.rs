@@ -413,8 +413,8 @@ impl<'a, 's> Dispatcher<'a, 's> {
             }
             Run::Container => Err(Error::Syntax),
         };
-        if self.hold.is_on() {
-            let log = &self.shared.durability.changelog;
+        let log = &self.shared.durability.changelog;
+        if self.hold.is_on(log) {
             self.hold.note(log, self.turn, entry, session.db, args);
         }
         if self.shared.clients.monitors.any()

@@ -92,7 +92,6 @@ pub(crate) fn fire_due(
     loop_number: usize,
     turn: &mut Turn,
     scripts: &mut Scripts,
-    holds: bool,
 ) {
     let clock = shared.world.counter();
     let in_exec = turn.is_pinned();
@@ -103,7 +102,7 @@ pub(crate) fn fire_due(
         dispatcher.fire_alone(due, Trigger::Deadline);
     }
     if !in_exec && turn.has_ready() {
-        serve_ready(shared, turn, loop_number, &clock, holds);
+        serve_ready(shared, turn, loop_number, &clock);
     }
 }
 

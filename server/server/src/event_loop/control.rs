@@ -35,9 +35,9 @@ impl EventLoop {
             .scripts
             .take()
             .unwrap_or_else(|| Scripts::new(&shared).into());
-        let (number, holds) = (self.number, self.writing.released.is_some());
+        let number = self.number;
         let moved = shared.move_clock(&mut turn, to, |turn| {
-            timers::fire_due(&shared, number, turn, &mut scripts, holds);
+            timers::fire_due(&shared, number, turn, &mut scripts);
         });
         self.scripts = Some(scripts);
         self.serve_ready(&mut turn);

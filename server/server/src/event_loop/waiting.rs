@@ -35,8 +35,7 @@ impl EventLoop {
     /// because the lease of a job has ended or a key has expired.
     pub(crate) fn serve_ready(&self, turn: &mut Turn) {
         if turn.has_ready() {
-            let holds = self.writing.released.is_some();
-            serve_ready(&self.shared, turn, self.number, &self.stopwatch, holds);
+            serve_ready(&self.shared, turn, self.number, &self.stopwatch);
         }
     }
 
