@@ -86,9 +86,9 @@ impl Machine {
         let hidden = Flags::HANDSHAKE.and(Flags::NOADDR);
         let may = |node: &&Node| Some(node.id) != target && !node.flags.has(hidden);
         let candidates = self.nodes.others().filter(may);
-        let (failing, mut others): (Vec<&Node>, Vec<&Node>) = candidates
-            .filter(|node| !node.slots.is_empty() || self.links.to(node.id).is_some())
-            .partition(|node| node.flags.has(Flags::PFAIL));
+        let (failing, mut others): (Vec<&Node>, Vec<&Node>) =
+            candidates.partition(|node| node.flags.has(Flags::PFAIL));
+        others.retain(|node| !node.slots.is_empty() || self.links.to(node.id).is_some());
         let wanted = (self.nodes.len() / 10).max(3).min(others.len());
         let mut chosen: Vec<Gossip> = failing.into_iter().map(gossip).collect();
         for _ in 0..wanted {

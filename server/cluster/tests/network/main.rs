@@ -7,6 +7,7 @@ mod net;
 mod operator;
 
 use net::{Net, TIMEOUT_MS};
+use punctual_cluster::nodes::Flags;
 use punctual_cluster::state::Takeover;
 use punctual_harness::seed;
 
@@ -150,6 +151,21 @@ fn manual_failovers_swap_roles_without_a_failure() {
         net.assert_converged();
         let own = net.members[0].machine.nodes().own();
         assert_eq!(own.primary, Some(net.members[3].id), "{how:?}");
+    }
+}
+
+/// A replica has no slots, and nodes have no link to a dead one.
+#[test]
+fn a_killed_replica_is_soon_failed_for_all() {
+    for seed in 0..6 {
+        let mut net = Net::cluster(seed, 3, 1);
+        let id = net.members[4].id;
+        net.kill(4);
+        net.run(4 * TIMEOUT_MS);
+        for member in net.members.iter().filter(|member| member.alive) {
+            let node = member.machine.nodes().get(id).unwrap();
+            assert!(node.flags.has(Flags::FAIL), "seed {seed}");
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -222,6 +223,21 @@ impl Drop for Stop<'_> {
     }
 }
 
+/// Waits, and prints the views and logs of these nodes if the wait fails.
+fn told<'m>(members: impl Iterator<Item = &'m Member>, wait: impl FnOnce()) {
+    let waited = catch_unwind(AssertUnwindSafe(wait));
+    if let Err(panic) = waited {
+        for member in members {
+            let (table, info) = (member.text("CLUSTER NODES"), member.text("CLUSTER INFO"));
+            println!("node at port {}:\n{table}\n{info}", member.process.port);
+            let log = member.process.log();
+            let lines: Vec<&str> = log.lines().collect();
+            println!("{}", lines[lines.len().saturating_sub(80)..].join("\n"));
+        }
+        resume_unwind(panic);
+    }
+}
+
 /// Kills or freezes a node, and lets it return: after some writes, or when the cluster does without
 /// it. Returns a description for the log.
 fn disturb(members: &mut [Member], random: &mut Random, some_writes: impl Fn()) -> String {
@@ -236,7 +252,9 @@ fn disturb(members: &mut [Member], random: &mut Random, some_writes: impl Fn()) 
     if lasts {
         let id = members[at].id.clone();
         let others = || members.iter().filter(|member| member.id != id);
-        eventually(|| others().all(|member| member.does_without(&id)));
+        told(others(), || {
+            eventually(|| others().all(|member| member.does_without(&id)));
+        });
     } else if !kills {
         some_writes();
     }
@@ -304,7 +322,9 @@ fn run(programs: [Program; 2 * PRIMARIES]) {
         for round in 0..rounds {
             some_writes();
             let what = disturb(&mut members, &mut random, some_writes);
-            eventually(|| members.iter().all(Member::is_healthy));
+            told(members.iter(), || {
+                eventually(|| members.iter().all(Member::is_healthy));
+            });
             let numbers = acknowledged.lock().unwrap()[checked..].to_vec();
             println!("round {round}: {what}; {} writes", numbers.len());
             check(&mut reader, &numbers);
