@@ -127,6 +127,21 @@ impl Machine {
         }
     }
 
+    /// If the sender is this node's primary and says that it has become a replica, makes this node
+    /// a replica of the same primary. The claim of that primary may take no slot from the sender
+    /// any more: the sender's own packet has come first, or the sender had lost its last slot.
+    pub(super) fn leave_replica(&mut self, sender: NodeId) {
+        let own = self.nodes.own();
+        let follows = own.primary == Some(sender);
+        let next = self.nodes.get(sender).and_then(|node| node.primary);
+        // After CLUSTER FAILOVER TAKEOVER, two nodes may follow each other.
+        let next = next.filter(|id| follows && *id != own.id);
+        let next = next.and_then(|id| self.nodes.get(id));
+        if let Some(id) = next.filter(|node| node.is_primary()).map(|node| node.id) {
+            self.follow(id);
+        }
+    }
+
     /// Makes this node a replica.
     pub(super) fn follow(&mut self, primary: NodeId) {
         let shard = self.nodes.get(primary).and_then(|node| node.shard);

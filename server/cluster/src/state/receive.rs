@@ -148,6 +148,7 @@ impl Machine {
         }
         self.learn_role(id, header);
         self.claims(link, id, header);
+        self.leave_replica(id);
         self.resolve_epochs(id);
         if sender.is_some() {
             self.hear(id, content.gossip);

@@ -154,6 +154,20 @@ fn manual_failovers_swap_roles_without_a_failure() {
     }
 }
 
+/// The old primary has no slots, so no claim of the new one takes any from it.
+#[test]
+fn no_replica_follows_a_replica() {
+    let mut net = Net::cluster(5, 3, 1);
+    let (now_ms, id) = (net.now_ms, net.members[1].id);
+    let machine = &mut net.members[0].machine;
+    machine.flush_slots(now_ms);
+    machine.replicate(id, now_ms).unwrap();
+    net.carry_out(0);
+    net.run(TIMEOUT_MS);
+    let own = net.members[3].machine.nodes().own();
+    assert_eq!(own.primary, Some(id));
+}
+
 /// A replica has no slots, and nodes have no link to a dead one.
 #[test]
 fn a_killed_replica_is_soon_failed_for_all() {
