@@ -35,6 +35,8 @@ enum Step {
     AskName,
     /// At this node.
     Forget(NodeId),
+    /// This node follows the one that leaves, so it gets another primary first.
+    Rehome(NodeId),
     AwaitBans,
     Meet,
     AskNodes,
@@ -187,7 +189,11 @@ impl Cluster {
                 words(&["CLUSTER", "MEET", &host, &port, &bus])
             }
             Step::AskName | Step::AskNodes | Step::AwaitBans => words(&["CLUSTER", "NODES"]),
-            Step::Replicate => {
+            Step::Replicate | Step::Rehome(_) => {
+                if let Step::Rehome(other) = rejoin.step {
+                    node = other;
+                    self.watch.killed(node);
+                }
                 let owners: Vec<NodeId> = self.watch.owners().into_iter().collect();
                 let primary = owners[self.draws.index(owners.len())];
                 words(&["CLUSTER", "REPLICATE", &self.names[primary]])
@@ -246,10 +252,19 @@ impl Cluster {
                 rejoin.go(rejoin.forget_after(node, self.plan.nodes), 0);
                 return false;
             }
+            if let Step::Forget(node) = rejoin.step
+                && text.starts_with("ERR Can't forget my master")
+            {
+                rejoin.go(Step::Rehome(node), AGAIN);
+                return false;
+            }
+            if let Step::Rehome(node) = rejoin.step {
+                rejoin.step = Step::Forget(node);
+            }
             let known = [
                 "LOADING ",
-                "ERR Can't forget my master",
                 "ERR I can only replicate a master",
+                "ERR To set a master the node must be empty",
                 "MISCONF ",
             ];
             if !gone && !known.iter().any(|known| text.starts_with(known)) {
@@ -292,6 +307,7 @@ impl Cluster {
                     rejoin.go(Step::ForbidElection, 0);
                 }
             }
+            Step::Rehome(node) => rejoin.go(Step::Forget(node), AGAIN),
             Step::Forget(node) => rejoin.go(rejoin.forget_after(node, self.plan.nodes), 0),
             Step::Meet => {
                 rejoin.met_at = world::now();

@@ -248,7 +248,7 @@ impl Watch {
         self.synced.borrow_mut().extend(pairs);
     }
 
-    /// A node was killed: WAIT does not tell what a replica has after a start.
+    /// A node was killed, or gets another primary: WAIT does not tell what it has then.
     pub fn killed(&mut self, node: NodeId) {
         self.synced.borrow_mut().remove(&node);
     }
