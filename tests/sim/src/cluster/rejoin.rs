@@ -333,7 +333,9 @@ impl Cluster {
     }
 
     /// Waits until a replica that was out of the cluster is a replica again. Then lets all nodes
-    /// forget old IDs: a node may have lost a ban when its power was cut.
+    /// forget old IDs: a node may have lost a ban when its power was cut. Nodes that do not know
+    /// each other meet again: a node that returns may know all others while nobody knows it, if
+    /// the one that it met has ended before the handshake was over.
     pub fn until_rejoined(&mut self) {
         let until = world::now() + RETURN;
         while let Some(rejoin) = &self.rejoin {
@@ -351,6 +353,13 @@ impl Cluster {
                 .filter(|name| self.node_named(name).is_none());
             for name in strange.cloned().collect::<Vec<_>>() {
                 self.ask(node, &["CLUSTER", "FORGET", &name]);
+            }
+            let (port, bus) = (PORT.to_string(), BUS.to_string());
+            let missing =
+                (1..=self.plan.nodes).filter(|met| !view.lines.contains_key(&self.names[*met]));
+            for met in missing.collect::<Vec<_>>() {
+                let host = format!("10.0.0.{met}");
+                self.ask(node, &["CLUSTER", "MEET", &host, &port, &bus]);
             }
         }
     }
