@@ -250,6 +250,10 @@ impl Loading {
             return Err("the ID occurs twice");
         }
         if !node.flags.has(Flags::MYSELF) {
+            if node.primary.is_some() {
+                // The line has the primary's epoch. As a primary, the node may have a smaller one.
+                node.config_epoch = 0;
+            }
             self.others.push(node);
         } else if self.own.replace(node).is_some() {
             return Err("two lines have the flag myself");
@@ -373,6 +377,17 @@ mod tests {
             assert_eq!(own.slots.ranges(), [(0, 99), (200, 201), (16_383, 16_383)]);
             assert_eq!(without_times(&config.text(style)), without_times(text));
         }
+    }
+
+    #[test]
+    fn a_replica_does_not_keep_its_primarys_epoch() {
+        let config: Config = include_str!("../tests/data/redis8.conf").parse().unwrap();
+        let epochs: Vec<u64> = config
+            .nodes
+            .others()
+            .map(|node| node.config_epoch)
+            .collect();
+        assert_eq!((config.nodes.own().config_epoch, epochs), (1, vec![0]));
     }
 
     #[test]
