@@ -248,7 +248,7 @@ impl Watch {
         self.synced.borrow_mut().extend(pairs);
     }
 
-    /// A node was killed, or gets another primary: WAIT does not tell what it has then.
+    /// A node was killed, or gets another primary. Earlier replies to WAIT do not count for it.
     pub fn killed(&mut self, node: NodeId) {
         self.synced.borrow_mut().remove(&node);
     }
