@@ -70,7 +70,7 @@ impl Machine {
             .ok_or(OperatorError::UnknownNode)?
             .id;
         let goes_on = self.manual.end_ms.is_some_and(|end_ms| now_ms < end_ms)
-            && self.manual.ready
+            && self.manual.may_start()
             && self.has_asked_for_votes();
         if how != Takeover::Takeover && goes_on {
             // Votes are on their way. Primaries that have voted refuse a second vote for a while.

@@ -156,11 +156,12 @@ impl Client {
         if self.last.is_none() && draws.chance(50_000) {
             node = rights.target(slot).filter(|_| draws.chance(700_000));
         }
-        let replicas = rights.watch.replicas();
-        let at_replica = !writes && self.last.is_none() && self.reads_replicas;
-        if at_replica && !replicas.is_empty() && draws.chance(300_000) {
-            form = Form::ReplicaRead;
-            node = Some(replicas[draws.index(replicas.len())]);
+        if !writes && self.last.is_none() && self.reads_replicas {
+            let replicas = rights.watch.replicas();
+            if !replicas.is_empty() && draws.chance(300_000) {
+                form = Form::ReplicaRead;
+                node = Some(replicas[draws.index(replicas.len())]);
+            }
         }
         let now = world::now();
         Some(Op {

@@ -177,7 +177,13 @@ impl Crew {
         }
         hand.link.flush();
         self.ledger.sent(&work, now);
-        let is_pop = matches!(work, Work::Pop);
+        // Some clients are gone while their pop waits for an item.
+        let may_leave = matches!(work, Work::Pop) && !self.ledger.drains;
+        let time = if may_leave && draws.chance(100_000) {
+            draws.between(MILLI, 150 * MILLI)
+        } else {
+            TIMEOUT
+        };
         hand.current = Some(Sent {
             work,
             at: now,
@@ -189,13 +195,6 @@ impl Crew {
             moves: rights.moves(self.slot),
             heirs,
         });
-        // Some clients are gone while their pop waits for an item.
-        let leaves = is_pop && !self.ledger.drains && draws.chance(100_000);
-        let time = if leaves {
-            draws.between(MILLI, 150 * MILLI)
-        } else {
-            TIMEOUT
-        };
         hand.until = now + time;
         Some(hand.until)
     }

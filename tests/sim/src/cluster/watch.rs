@@ -445,10 +445,10 @@ impl Watch {
         }
         let own = text.lines().find(|line| line.contains("myself"));
         let words: Vec<&str> = own.unwrap_or_default().split(' ').collect();
-        if self.renamed.contains(&node) && words[0].parse().ok() != shown.name {
-            return;
-        }
         if words[0].parse().ok() != shown.name {
+            if self.renamed.contains(&node) {
+                return;
+            }
             verdict::stop(&format!("the file of node {node} has another ID: {own:?}"));
         }
         let is_primary = words.get(3) == Some(&"-");
