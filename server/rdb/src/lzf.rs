@@ -4,6 +4,8 @@
 //! copy of earlier output. Its upper three bits are the length minus 2; if they are 7, a further
 //! byte is added to the length. Its lower five bits and the next byte are the distance minus one.
 
+use std::ops::RangeInclusive;
+
 use crate::corrupt::{Corrupt, Flaw};
 
 /// Maximum number of literal bytes after one control byte.
@@ -71,22 +73,28 @@ pub fn unpack(packed: &[u8], len: usize, out: &mut Vec<u8>) -> Result<(), Corrup
     Ok(())
 }
 
-const TABLE_BITS: u32 = 14;
+/// Sizes of the table: for short inputs, which DUMP and MIGRATE have most often, clearing a large
+/// table would take longer than the compression.
+const TABLE_BITS: RangeInclusive<u32> = 8..=14;
 
 /// Compresses strings. The packer reuses its table for all strings.
 pub struct Packer {
     /// The last position of each hash of three bytes, counted over all inputs. A position below
     /// `base` belongs to an earlier input, so the table need not be cleared between inputs.
-    table: Box<[u32]>,
+    table: Vec<u32>,
+    /// Number of bits of a hash that the current input uses. It depends on nothing else than the
+    /// input's length, so the output depends on nothing else than the input.
+    bits: u32,
     /// Position of the current input's first byte.
     base: u32,
 }
 
 impl Packer {
-    /// Returns a packer with a table of 64 KiB.
+    /// Returns a packer. Its table grows with the inputs to at most 64 KiB.
     pub fn new() -> Self {
         Packer {
-            table: vec![0; 1 << TABLE_BITS].into_boxed_slice(),
+            table: Vec::new(),
+            bits: *TABLE_BITS.start(),
             base: 1,
         }
     }
@@ -103,6 +111,12 @@ impl Packer {
             if len == u32::MAX {
                 return false;
             }
+        }
+        // At least four places for each position, so that few positions overwrite each other.
+        let bits = u32::BITS - len.leading_zeros() + 2;
+        self.bits = bits.clamp(*TABLE_BITS.start(), *TABLE_BITS.end());
+        if self.table.len() < 1 << self.bits {
+            self.table.resize(1 << self.bits, 0);
         }
         let start = out.len();
         let fits = self.pack_within(text, start + len_max, out);
@@ -156,7 +170,7 @@ impl Packer {
     #[inline]
     fn last_position(&mut self, [a, b, c]: [u8; COPY_MIN], at: usize) -> Option<usize> {
         let bits = u32::from_le_bytes([a, b, c, 0]);
-        let slot = (bits.wrapping_mul(0x9E37_79B1) >> (32 - TABLE_BITS)) as usize;
+        let slot = (bits.wrapping_mul(0x9E37_79B1) >> (32 - self.bits)) as usize;
         let last = std::mem::replace(&mut self.table[slot], self.base + at as u32);
         last.checked_sub(self.base).map(|at| at as usize)
     }
