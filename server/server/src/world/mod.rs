@@ -13,6 +13,7 @@ pub mod system;
 
 use std::fmt;
 use std::io;
+use std::sync::LazyLock;
 /// Handle of a thread that [`World::spawn`] has started.
 pub(crate) use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -82,7 +83,9 @@ impl World {
 
     /// Returns a clock that measures the durations of commands. A reading takes a few nanoseconds.
     pub(crate) fn counter(self) -> Counter {
-        Counter::new()
+        // A new one asks for the processor's features, which takes long in a virtual machine.
+        static COUNTER: LazyLock<Counter> = LazyLock::new(Counter::new);
+        COUNTER.clone()
     }
 
     /// Blocks the calling thread.
