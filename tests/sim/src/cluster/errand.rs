@@ -36,16 +36,8 @@ impl Errand {
         self.waits.then_some(self.until)
     }
 
-    /// Closes the connection. The command may still be carried out.
-    pub fn hang_up(&mut self) {
-        if let Some(mut link) = self.link.take() {
-            link.lose();
-        }
-        self.waits = false;
-    }
-
-    /// Closes the connection. The next command to the same node waits until this one has been
-    /// carried out or is lost.
+    /// Closes the connection. The command may still be carried out; the next one to the same node
+    /// waits until it has been, or is lost.
     pub fn lose(&mut self) {
         if let Some(link) = &mut self.link {
             link.lose();

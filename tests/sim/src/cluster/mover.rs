@@ -94,7 +94,7 @@ impl Mover {
             pause: draws.one_of(&[0, 10 * MILLI, 200 * MILLI]),
             is_doubtful: false,
         });
-        self.errand.hang_up();
+        self.errand.lose();
         true
     }
 
@@ -124,14 +124,14 @@ impl Mover {
             let slot = moving.slot;
             self.open.push(slot);
             self.now = None;
-            self.errand.hang_up();
+            self.errand.lose();
             return Progress::GivenUp(slot);
         }
         if let Some(until) = self.errand.waits() {
             if now < until {
                 return Progress::At(until);
             }
-            self.errand.hang_up();
+            self.errand.lose();
         }
         let at_new = matches!(moving.step, Step::Import | Step::AssignAtNew);
         let node = if at_new { moving.to } else { moving.from };
@@ -154,7 +154,7 @@ impl Mover {
             Heard::Reply(reply) => reply,
             Heard::Connected => return Progress::At(now),
             Heard::Lost => {
-                self.errand.hang_up();
+                self.errand.lose();
                 return soon;
             }
             Heard::Nothing => return Progress::At(self.errand.until),
@@ -172,7 +172,7 @@ impl Mover {
         if moving.has_ended {
             self.now = None;
             self.done += 1;
-            self.errand.hang_up();
+            self.errand.lose();
             return Progress::Ended(slot);
         }
         match reply {

@@ -34,6 +34,13 @@ const CREATION: Nanos = 60 * SECOND;
 /// Number of all slots.
 const SLOTS: usize = punctual_cluster::slot::SLOTS as usize;
 
+/// Returns the command that introduces a node to the one that gets it.
+pub fn meeting(node: NodeId) -> [String; 5] {
+    let [cluster, meet] = ["CLUSTER", "MEET"].map(str::to_owned);
+    let host = format!("10.0.0.{node}");
+    [cluster, meet, host, PORT.to_string(), BUS.to_string()]
+}
+
 pub fn text_of(value: &Value) -> String {
     match value {
         Value::Bulk(text) | Value::Simple(text) | Value::Error(text) => {
@@ -45,7 +52,11 @@ pub fn text_of(value: &Value) -> String {
 
 impl Cluster {
     /// Sends commands on one connection, and waits for their replies.
-    pub fn ask_all(&mut self, node: NodeId, commands: &[&[&str]]) -> Option<Vec<Value>> {
+    pub fn ask_all<W: AsRef<[u8]>>(
+        &mut self,
+        node: NodeId,
+        commands: &[&[W]],
+    ) -> Option<Vec<Value>> {
         let mut link = Link::new(1);
         link.node = node;
         link.prepare();
@@ -71,12 +82,12 @@ impl Cluster {
     }
 
     /// Sends a command, and waits for its reply.
-    pub fn ask(&mut self, node: NodeId, command: &[&str]) -> Option<Value> {
+    pub fn ask<W: AsRef<[u8]>>(&mut self, node: NodeId, command: &[W]) -> Option<Value> {
         self.ask_all(node, &[command])?.pop()
     }
 
     /// Sends a command that must succeed.
-    fn order(&mut self, node: NodeId, command: &[&str]) {
+    fn order<W: AsRef<[u8]> + std::fmt::Debug>(&mut self, node: NodeId, command: &[W]) {
         let reply = self.ask(node, command);
         if !matches!(&reply, Some(Value::Simple(ok)) if ok == b"OK") {
             let reply = reply.as_ref().map(text_of);
@@ -132,10 +143,8 @@ impl Cluster {
             let epoch = (at + 1).to_string();
             self.order(at + 1, &["CLUSTER", "SET-CONFIG-EPOCH", &epoch]);
         }
-        let (port, bus) = (PORT.to_string(), BUS.to_string());
         for node in 2..=nodes {
-            let host = format!("10.0.0.{node}");
-            self.order(1, &["CLUSTER", "MEET", &host, &port, &bus]);
+            self.order(1, &meeting(node));
         }
         self.until_created("all nodes know each other", |cluster, node| {
             let view = cluster.view(node);

@@ -9,10 +9,9 @@ use punctual_resp::Value;
 
 use super::errand::{Errand, Heard};
 use super::heal::FAILOVER;
-use super::operator::text_of;
+use super::operator::{meeting, text_of};
 use super::view::View;
-use super::{BUS, Cluster, Task};
-use crate::clients::PORT;
+use super::{Cluster, Task};
 use crate::kernel::streams::EndId;
 use crate::kernel::{MILLI, Nanos, NodeId, SECOND};
 use crate::{verdict, world};
@@ -154,14 +153,6 @@ impl Cluster {
         if rejoin.step == Step::AskRole && self.chores.are_open_to(rejoin.node) {
             return now + SECOND;
         }
-        if rejoin.step == Step::AwaitBans {
-            // With faults, a packet with the ban may arrive much later.
-            match self.heals_at {
-                Some(at) if now >= at.max(rejoin.at) + BAN => rejoin.step = Step::Meet,
-                Some(at) => return at.max(rejoin.at) + BAN,
-                None => return now + SECOND,
-            }
-        }
         let mut node = rejoin.node;
         let line = match rejoin.step {
             Step::ForbidElection => words(&["CONFIG", "SET", "cluster-replica-no-failover", "yes"]),
@@ -184,11 +175,9 @@ impl Cluster {
                 if self.draws.chance(500_000) {
                     (node, met) = (other, node);
                 }
-                let (host, port, bus) =
-                    (format!("10.0.0.{met}"), PORT.to_string(), BUS.to_string());
-                words(&["CLUSTER", "MEET", &host, &port, &bus])
+                meeting(met).to_vec()
             }
-            Step::AskName | Step::AskNodes | Step::AwaitBans => words(&["CLUSTER", "NODES"]),
+            Step::AskName | Step::AskNodes => words(&["CLUSTER", "NODES"]),
             Step::Replicate | Step::Rehome(_) => {
                 if let Step::Rehome(other) = rejoin.step {
                     node = other;
@@ -199,6 +188,17 @@ impl Cluster {
                 words(&["CLUSTER", "REPLICATE", &self.names[primary]])
             }
             Step::AllowElection => words(&["CONFIG", "SET", "cluster-replica-no-failover", "no"]),
+            // With faults, a packet with the ban may arrive much later.
+            Step::AwaitBans => {
+                let Some(healed) = self.heals_at else {
+                    return now + SECOND;
+                };
+                let over = healed.max(rejoin.at) + BAN;
+                if now >= over {
+                    rejoin.step = Step::Meet;
+                }
+                return over.max(now);
+            }
         };
         rejoin.errand.send(node, &line)
     }
@@ -226,7 +226,7 @@ impl Cluster {
                 let tell = || format!("rejoin {} {:?}: {reply:.300?}", rejoin.node, rejoin.step);
                 world::with(|kernel| kernel.trace.tell(tell));
                 if self.replied_rejoin(&mut rejoin, &reply) {
-                    rejoin.errand.hang_up();
+                    rejoin.errand.lose();
                     self.watch.named(rejoin.node, &self.names[rejoin.node]);
                     if self.heals_at.is_none() {
                         let pause = self.draws.between(MILLI, 10 * SECOND);
@@ -354,12 +354,10 @@ impl Cluster {
             for name in strange.cloned().collect::<Vec<_>>() {
                 self.ask(node, &["CLUSTER", "FORGET", &name]);
             }
-            let (port, bus) = (PORT.to_string(), BUS.to_string());
             let missing =
                 (1..=self.plan.nodes).filter(|met| !view.lines.contains_key(&self.names[*met]));
             for met in missing.collect::<Vec<_>>() {
-                let host = format!("10.0.0.{met}");
-                self.ask(node, &["CLUSTER", "MEET", &host, &port, &bus]);
+                self.ask(node, &meeting(met));
             }
         }
     }
