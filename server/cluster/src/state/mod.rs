@@ -119,7 +119,9 @@ pub enum Output {
     Follow(NodeId),
     /// The own node has become a primary.
     Promoted,
-    /// The own node has lost these slots to another primary: remove their keys.
+    /// Another primary has taken these slots from the own node, or from the node that it
+    /// replicates. A primary removes their keys. A replica gets the removal from its primary; if it
+    /// becomes a primary before, it removes them itself.
     Lost(SlotSet),
     /// Pause writes of clients until this time, for a manual failover. Call [`Machine::paused`]
     /// once no write runs any more.

@@ -76,7 +76,6 @@ impl Machine {
             .and_then(|id| self.nodes.get(id))
             .map(|node| node.slots.clone());
         let lost = had.unwrap_or_default().common(&news);
-        let was_primary = self.nodes.own().is_primary();
         self.nodes.assign(&news, claimant);
         self.unclaimed.subtract(&news);
         let still_served = served.and_then(|id| self.nodes.get(id));
@@ -88,7 +87,7 @@ impl Machine {
         self.migrating.retain(|slot, _| !lost.contains(*slot));
         if has_none && (self.settings.allow_replica_migration || lost == *claimed) {
             self.follow(claimant);
-        } else if was_primary {
+        } else {
             self.outputs.push_back(Output::Lost(lost));
         }
     }

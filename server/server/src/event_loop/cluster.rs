@@ -264,6 +264,9 @@ impl EventLoop {
     /// Deletes the keys of slots that another primary has taken. During the load at startup this
     /// waits, because the append-only file would not get the deletions. A slot that the load has
     /// marked as arriving keeps its keys for the operator.
+    ///
+    /// A replica gets the deletions from its primary. A replica that is elected before they arrive
+    /// has keys that the new owner may have changed or deleted since, so it deletes them then.
     fn delete_lost_slots(&mut self) {
         if self.lost_slots.is_empty() || self.shared.durability.is_loading() {
             return;
@@ -273,9 +276,20 @@ impl EventLoop {
             cluster.read(|machine| {
                 let arriving = machine.moving_slots().1.keys();
                 arriving.for_each(|slot| slots.remove(*slot));
-                // They may have come back during the load.
-                slots.subtract(&machine.nodes().own().slots);
+                // They may have come back meanwhile.
+                let nodes = machine.nodes();
+                let served = nodes.own().primary.and_then(|id| nodes.get(id));
+                slots.subtract(&served.unwrap_or(nodes.own()).slots);
             });
+        }
+        if self.shared.replication.is_replica() {
+            self.lost_slots = self.in_turn(|_, turn| {
+                let with_keys = slots
+                    .iter()
+                    .filter(|slot| turn.count_keys_in_slot(*slot) > 0);
+                with_keys.collect()
+            });
+            return;
         }
         for slot in slots.iter() {
             while self.in_turn(|_, turn| turn.delete_slot(slot, DELETED_AT_ONCE)) > 0 {}

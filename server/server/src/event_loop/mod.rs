@@ -140,7 +140,8 @@ pub(crate) struct EventLoop {
     /// Slot of the connection to the primary.
     primary: Option<usize>,
     dials: Dials,
-    /// Slots that another primary has taken, and whose keys are not deleted yet.
+    /// Slots that another primary has taken, from this node or from the one that it replicates, and
+    /// whose keys are not deleted yet.
     lost_slots: SlotSet,
     writing: Writing,
     reading: Reading,

@@ -1,6 +1,7 @@
 //! Slots that move between two nodes of ours, key by key.
 
 use punctual_cluster::slot;
+use punctual_harness::eventually;
 use punctual_resp::Value;
 use rustix::process::Signal;
 
@@ -154,5 +155,39 @@ fn a_key_that_is_deleted_during_its_move_is_gone() {
     mover.receive("+OK|");
     end_move(&mut from, &mut to);
     assert_eq!(from.wire.int("DBSIZE"), 0);
+    assert_eq!(to.wire.int("DBSIZE"), 1);
+}
+
+/// A replica whose link to its primary is broken still has the keys of a slot that has left. If it
+/// is elected, the slot may come back later, with other keys.
+#[test]
+fn an_elected_replica_keeps_no_key_of_a_slot_that_has_left() {
+    let nodes = start(3, 2, &["--repl-diskless-sync-delay", "0"]);
+    let Ok([mut to, mut from, mut replica]) = <[Node; 3]>::try_from(nodes) else {
+        panic!("three nodes were started");
+    };
+    let line = format!("CLUSTER REPLICATE {}", from.id);
+    replica.wire.expect(&[&line], "+OK|");
+    let sets = [format!("SET {{{TAG}}}1 a"), "SET stays b".to_owned()];
+    from.wire.expect(&[&sets[0], &sets[1]], "+OK|+OK|");
+    eventually(|| replica.wire.int("DBSIZE") == 2);
+    replica
+        .wire
+        .expect(&["CONFIG SET masterauth wrong"], "+OK|");
+    from.wire.expect(&["CLIENT KILL TYPE replica"], ":1|");
+
+    begin_move(&mut from, &mut to);
+    while move_keys(&mut from, &to, 10) {}
+    end_move(&mut from, &mut to);
+    let moved = format!("MOVED {} 127.0.0.1:{}", slot_of_keys(), to.port());
+    replica.wait(&format!("GET {{{TAG}}}1"), |reply| reply == moved);
+    assert_eq!(
+        replica.wire.int("DBSIZE"),
+        2,
+        "the deletion has not arrived"
+    );
+    replica.wire.expect(&["CLUSTER FAILOVER TAKEOVER"], "+OK|");
+    eventually(|| replica.wire.int("DBSIZE") == 1);
+    replica.wait("GET stays", |value| value == "b");
     assert_eq!(to.wire.int("DBSIZE"), 1);
 }
