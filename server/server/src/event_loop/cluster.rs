@@ -265,8 +265,8 @@ impl EventLoop {
     /// waits, because the append-only file would not get the deletions. A slot that the load has
     /// marked as arriving keeps its keys for the operator.
     ///
-    /// A replica gets the deletions from its primary. A replica that is elected before they arrive
-    /// has keys that the new owner may have changed or deleted since, so it deletes them then.
+    /// A replica gets the deletions from its primary. If it is elected before they arrive, it
+    /// deletes the keys itself: at the new owner they may have changed since.
     fn delete_lost_slots(&mut self) {
         if self.lost_slots.is_empty() || self.shared.durability.is_loading() {
             return;
