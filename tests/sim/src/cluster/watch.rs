@@ -433,6 +433,15 @@ impl Watch {
             text = newest;
         }
         let shown = &self.nodes[node];
+        let own = text.lines().find(|line| line.contains("myself"));
+        let words: Vec<&str> = own.unwrap_or_default().split(' ').collect();
+        if words[0].parse().ok() != shown.name {
+            // A node with a new ID has no votes.
+            if self.renamed.contains(&node) {
+                return;
+            }
+            verdict::stop(&format!("the file of node {node} has another ID: {own:?}"));
+        }
         let vote = text.lines().find_map(|line| {
             let vote = line.strip_prefix("vars ")?.split_once("lastVoteEpoch ")?.1;
             vote.split_whitespace().next()?.parse::<u64>().ok()
@@ -442,14 +451,6 @@ impl Watch {
                 "the file of node {node} has the vote {vote:?}, but the node has voted in {}",
                 shown.voted
             ));
-        }
-        let own = text.lines().find(|line| line.contains("myself"));
-        let words: Vec<&str> = own.unwrap_or_default().split(' ').collect();
-        if words[0].parse().ok() != shown.name {
-            if self.renamed.contains(&node) {
-                return;
-            }
-            verdict::stop(&format!("the file of node {node} has another ID: {own:?}"));
         }
         let is_primary = words.get(3) == Some(&"-");
         let epoch: u64 = words.get(6).and_then(|word| word.parse().ok()).unwrap_or(0);
