@@ -14,7 +14,7 @@ mod encode;
 pub use decode::{PacketError, frame};
 
 use crate::NodeId;
-use crate::nodes::{Flags, Node};
+use crate::nodes::Flags;
 use crate::slot::SlotSet;
 
 /// Bytes of a header.
@@ -195,17 +195,6 @@ pub enum Body {
     ManualStart,
     /// A message of a module, or of an unknown type. The receiver uses only the header.
     Other(u16),
-}
-
-impl Body {
-    /// Returns the body that tells the slots and the epoch of a node.
-    pub(crate) fn update_of(node: &Node) -> Self {
-        Self::Update {
-            config_epoch: node.config_epoch,
-            owner: node.id,
-            slots: node.slots.clone(),
-        }
-    }
 }
 
 /// One packet of the bus.

@@ -162,12 +162,8 @@ impl Machine {
         if refuses {
             return;
         }
-        let owner = self
-            .nodes
-            .iter()
-            .find(|node| newer(node))
-            .map(Body::update_of);
-        if let Some(owner) = owner {
+        let owner = self.nodes.iter().find(|node| newer(node));
+        if let Some(owner) = owner.map(|node| self.update_of(node)) {
             // Its primary took a new epoch shortly before it failed. The next election can succeed.
             let packet = self.packet(owner);
             self.send(link, &packet);

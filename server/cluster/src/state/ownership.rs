@@ -25,21 +25,38 @@ impl Machine {
         let disputed = |node: &&Node| {
             node.id != owner
                 && node.config_epoch > header.config_epoch
-                && !node.slots.common(&header.slots).is_empty()
+                && !self.sure_slots(node).common(&header.slots).is_empty()
         };
-        let newer = self.nodes.iter().find(disputed).map(Body::update_of);
+        let newer = self.nodes.iter().find(disputed);
+        let newer = newer.map(|node| self.update_of(node));
         if let Some(body) = newer {
             let packet = self.packet(body);
             self.send(link, &packet);
         }
     }
 
+    /// Returns the slots of a node without those that it may have lost: the ones that it no longer
+    /// claims, and the ones that arrive here, whose owner in the table claims do not change.
+    fn sure_slots(&self, node: &Node) -> SlotSet {
+        let mut slots = node.slots.without(&self.unclaimed);
+        self.importing.keys().for_each(|slot| slots.remove(*slot));
+        slots
+    }
+
+    /// Returns the body that tells the slots and the epoch of a node.
+    pub(super) fn update_of(&self, node: &Node) -> Body {
+        Body::Update {
+            config_epoch: node.config_epoch,
+            owner: node.id,
+            slots: self.sure_slots(node),
+        }
+    }
+
     /// Notes slots of the sender that it no longer claims: any other primary may claim them.
     fn note_unclaimed(&mut self, sender: NodeId, claimed: &SlotSet) {
         if let Some(node) = self.nodes.get(sender) {
-            let left = node.slots.without(claimed);
-            self.unclaimed.add(&left);
-            self.unclaimed.subtract(claimed);
+            self.unclaimed.add(&node.slots.without(claimed));
+            self.unclaimed.subtract(&node.slots.common(claimed));
         }
     }
 

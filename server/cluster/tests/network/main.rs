@@ -198,6 +198,42 @@ fn a_second_failover_does_not_cancel_the_votes_of_the_first() {
     assert_eq!(net.members[3].promotions, 1);
 }
 
+/// A node that imports a slot does not follow claims to it. Its table has an owner that it must not
+/// tell others.
+#[test]
+fn no_node_tells_the_old_owner_of_a_slot_that_arrives() {
+    let mut net = Net::cluster(6, 3, 0);
+    let now_ms = net.now_ms;
+    let [a, b] = [0, 1].map(|at| net.members[at].id);
+    net.members[2].machine.import_slot(0, b).unwrap();
+    net.members[1].machine.import_slot(0, a).unwrap();
+    for at in [1, 0] {
+        let machine = &mut net.members[at].machine;
+        machine.set_slot(0, b, true, now_ms).unwrap();
+        net.carry_out(at);
+    }
+    net.run(TIMEOUT_MS);
+    assert!(
+        net.members[2]
+            .machine
+            .nodes()
+            .get(a)
+            .unwrap()
+            .slots
+            .contains(0)
+    );
+    // The new owner learns the new epoch of the old one from the third node.
+    net.groups = vec![0, 1, 0];
+    net.members[0].machine.bump_epoch(now_ms);
+    net.carry_out(0);
+    net.run(TIMEOUT_MS / 2);
+    net.groups = vec![1, 0, 0];
+    net.run(TIMEOUT_MS / 2);
+    net.heal();
+    net.run(TIMEOUT_MS);
+    assert!(net.members[1].machine.nodes().own().slots.contains(0));
+}
+
 #[test]
 fn one_partition_heals_within_the_bound() {
     let start = seed(&["PUNCTUAL_CLUSTER_SEED", "PUNCTUAL_SEED"]);
