@@ -341,7 +341,14 @@ impl Client {
         if let Some(error) = op.replies.iter().find_map(error_in) {
             self.redirected += 1;
             let slot = tag.slot;
-            let redirect = Redirect::of(&error, op.form == Form::Raise);
+            let mut redirect = Redirect::of(&error, op.form == Form::Raise);
+            let errors = op.replies.iter().filter_map(error_in);
+            let asks = errors.filter(|error| error.starts_with("ASK ")).count();
+            if op.form == Form::Transaction && (1..tag.keys.len()).contains(&asks) {
+                // Some keys are still at the old owner. The new one may have copies of them, but
+                // what it writes to these is gone if the operator has to repeat the transfer.
+                redirect = Redirect::Later;
+            }
             self.op = Some(op);
             self.redirect(redirect, slot, draws);
             return;

@@ -111,7 +111,7 @@ impl Rights<'_> {
 
     /// Returns whether a node may see itself as the owner of a slot. Others may know better.
     fn may_own(&self, slot: u16, node: NodeId) -> bool {
-        let named = self.mover.named.get(&slot) == Some(&node);
+        let named = self.watch.named.get(&slot) == Some(&node);
         let named = named || self.mover.names(slot, node);
         named || self.watch.announces(node, slot) || self.watch.may_take_over(node)
     }
@@ -359,7 +359,7 @@ impl Cluster {
             self.crews[at].changed(hand, &rights, &mut self.draws);
             self.wake(world::now(), Task::Hand(at, hand));
         } else if self.mover.owns(end) {
-            let progress = self.mover.changed();
+            let progress = self.mover.changed(&mut self.watch);
             self.progress(progress);
         } else if self.rejoin.as_ref().is_some_and(|rejoin| rejoin.owns(end)) {
             self.changed_rejoin();
@@ -464,7 +464,7 @@ impl Cluster {
             let arrives = moving
                 .as_ref()
                 .is_some_and(|m| m.slot == slot && m.to == taken.by);
-            let named = self.mover.named.get(&slot) == Some(&taken.by);
+            let named = self.watch.named.get(&slot) == Some(&taken.by);
             if taken.elected {
                 if !self.shape.strict {
                     self.each_tag(slot, tag::Tag::elected);

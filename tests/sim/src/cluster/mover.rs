@@ -2,8 +2,6 @@
 //! new owner, SETSLOT MIGRATING at the old one, MIGRATE until the slot is empty, SETSLOT NODE at
 //! the new owner and then at the old one.
 
-use std::collections::BTreeMap;
-
 use punctual_resp::Value;
 
 use super::errand::{Errand, Heard};
@@ -51,8 +49,6 @@ pub struct Move {
 pub struct Mover {
     pub now: Option<Move>,
     errand: Errand,
-    /// Owners that finished moves have named.
-    pub named: BTreeMap<u16, NodeId>,
     /// Slots whose move was given up.
     pub open: Vec<u16>,
     pub done: u64,
@@ -147,7 +143,7 @@ impl Mover {
     }
 
     /// Handles a change of the connection. Returns the progress of the move.
-    pub fn changed(&mut self) -> Progress {
+    pub fn changed(&mut self, watch: &mut Watch) -> Progress {
         let now = world::now();
         let soon = Progress::At(now + 20 * MILLI);
         let reply = match self.errand.hear() {
@@ -167,7 +163,7 @@ impl Mover {
         moving.replied(&reply);
         let (slot, to, pause) = (moving.slot, moving.to, moving.pause);
         if moving.step == Step::AssignAtOld {
-            self.named.insert(slot, to);
+            watch.named.insert(slot, to);
         }
         if moving.has_ended {
             self.now = None;

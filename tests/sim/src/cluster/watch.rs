@@ -69,6 +69,8 @@ pub struct Watch {
     foreign: BTreeSet<NodeId>,
     /// Nodes that may have a new ID, after CLUSTER RESET HARD.
     renamed: BTreeSet<NodeId>,
+    /// Owners that moves have named.
+    pub named: BTreeMap<u16, NodeId>,
     pub packets: u64,
     pub elections: u64,
     pub takeovers: u64,
@@ -88,6 +90,7 @@ impl Watch {
             synced: RefCell::default(),
             foreign: BTreeSet::new(),
             renamed: BTreeSet::new(),
+            named: BTreeMap::new(),
             packets: 0,
             elections: 0,
             takeovers: 0,
@@ -259,36 +262,40 @@ impl Watch {
     }
 
     /// Considers slots that a primary no longer claims. If another node claims them in the same
-    /// epoch, it is their owner.
+    /// epoch, it is their owner; also in an earlier one if the operator has named it. SETSLOT NODE
+    /// gives a node an epoch after all that it knows, but it may not know the old owner's.
     fn give_up(&mut self, node: NodeId, slots: &SlotSet) {
         for slot in slots.iter() {
             let Some((owner, epoch)) = self.owners[usize::from(slot)] else {
                 continue;
             };
+            let named = self.named.get(&slot).copied();
             let claims = |other: &NodeId| {
-                let shown = &self.nodes[*other];
-                *other != node && shown.config_epoch == epoch && self.announces(*other, slot)
+                let has_right = self.nodes[*other].config_epoch == epoch || named == Some(*other);
+                *other != node && has_right && self.announces(*other, slot)
             };
             if owner == node
                 && let Some(by) = (1..self.nodes.len()).find(claims)
             {
-                self.owners[usize::from(slot)] = Some((by, epoch));
+                let own = self.nodes[by].config_epoch;
+                self.owners[usize::from(slot)] = Some((by, own));
                 self.owned[node] -= 1;
                 self.owned[by] += 1;
-                self.note_shared(slot, node, by);
+                self.note_given(slot, node, by, own == epoch);
             }
         }
     }
 
-    /// Notes a new owner of a slot in the same epoch.
-    fn note_shared(&mut self, slot: u16, from: NodeId, by: NodeId) {
+    /// Notes a new owner of a slot whose epoch is not a later one: `shared` tells whether it is the
+    /// same.
+    fn note_given(&mut self, slot: u16, from: NodeId, by: NodeId, shared: bool) {
         self.taken.push(Taken {
             slots: SlotSet::from_iter([slot]),
             from,
             by,
             elected: false,
             stolen: true,
-            shared: true,
+            shared,
         });
     }
 
@@ -330,7 +337,7 @@ impl Watch {
                     self.owned[other] -= 1;
                     self.owned[node] += 1;
                     self.owners[usize::from(slot)] = Some((node, epoch));
-                    self.note_shared(slot, other, node);
+                    self.note_given(slot, other, node, true);
                 }
                 Some((_, known)) if known > epoch => {}
                 other => {
