@@ -277,8 +277,8 @@ impl Ledger {
         let is_certain = trust == Trust::Certain;
         match *work {
             Work::Count(id) => self.counted(id, reply, span),
-            Work::Prepare(step) => self.entries.prepared = self.entries.prepared.max(step + 1),
             _ if trust == Trust::Nothing => self.lost(work, (span.sent, span.done)),
+            Work::Prepare(step) => self.entries.prepared = self.entries.prepared.max(step + 1),
             Work::Take(ms) => return self.taken(reply, ms, (span, is_certain), draws),
             Work::ReadEntry(_) => {
                 let nodes = &self.nodes;

@@ -117,6 +117,8 @@ impl Crew {
     pub fn elected(&mut self) {
         self.is_doubtful |= self.exposed.is_some();
         self.unsaved = Some(world::now());
+        // The new owner may lack the group, or the group's lease.
+        self.ledger.group_is_gone();
     }
 
     /// The owner, whose file may have failed, starts again with its file.
