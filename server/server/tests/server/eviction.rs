@@ -31,9 +31,7 @@ fn send(wire: &mut Wire, count: usize, command: impl Fn(usize) -> String) -> usi
     let mut errors = 0;
     for first in (0..count).step_by(BATCH) {
         let lines: Vec<String> = (first..count.min(first + BATCH)).map(&command).collect();
-        wire.stream
-            .write_all((lines.join("\r\n") + "\r\n").as_bytes())
-            .unwrap();
+        wire.send(&lines);
         errors += lines.iter().filter(|_| wire.value().is_error()).count();
     }
     errors
@@ -318,8 +316,7 @@ fn a_lower_limit_is_reached_in_steps() {
     send(&mut c, 50_000, |n| format!("SET key:{n} value"));
     let limit = start + (used(&mut c) - start) / 4;
     // Both in one turn of the loop: however slow the machine is, there is one step between them.
-    let both = format!("CONFIG SET maxmemory {limit}\r\nDBSIZE\r\n");
-    c.stream.write_all(both.as_bytes()).unwrap();
+    c.send(&[&*format!("CONFIG SET maxmemory {limit}"), "DBSIZE"]);
     assert!(!c.value().is_error());
     let Value::Int(mut last) = c.value() else {
         panic!("DBSIZE is an integer");

@@ -226,10 +226,9 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// Waits for a condition, and prints the views and logs of these nodes if the wait fails.
-fn told<'m>(members: impl Iterator<Item = &'m Member>, holds: impl FnMut() -> bool) {
-    let waited = catch_unwind(AssertUnwindSafe(|| eventually(holds)));
-    if let Err(panic) = waited {
+/// Runs a wait or a check, and prints the views and logs of these nodes if it fails.
+fn told<'m>(members: impl Iterator<Item = &'m Member>, work: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
         for member in members {
             let (table, info) = (member.text("CLUSTER NODES"), member.text("CLUSTER INFO"));
             println!("node at port {}:\n{table}\n{info}", member.process.port);
@@ -255,7 +254,9 @@ fn disturb(members: &mut [Member], random: &mut Random, some_writes: impl Fn()) 
     if lasts {
         let id = members[at].id.clone();
         let others = || members.iter().filter(|member| member.id != id);
-        told(others(), || others().all(|member| member.does_without(&id)));
+        told(others(), || {
+            eventually(|| others().all(|member| member.does_without(&id)));
+        });
     } else if !kills {
         some_writes();
     }
@@ -323,13 +324,12 @@ fn run(programs: [Program; 2 * PRIMARIES]) {
         for round in 0..rounds {
             some_writes();
             let what = disturb(&mut members, &mut random, some_writes);
-            told(members.iter(), || members.iter().all(Member::is_healthy));
+            told(members.iter(), || {
+                eventually(|| members.iter().all(Member::is_healthy));
+            });
             let numbers = acknowledged.lock().unwrap()[checked..].to_vec();
             println!("round {round}: {what}; {} writes", numbers.len());
-            told(members.iter(), || {
-                check(&mut reader, &numbers);
-                true
-            });
+            told(members.iter(), || check(&mut reader, &numbers));
             checked += numbers.len();
         }
         some_writes();
